@@ -24,7 +24,7 @@ FRESH = 2**32
 """Added to a trial's seed for other values: no trial has such a seed."""
 
 OWN = -1
-"""Number of a call that gets the trial's own values, whatever the calls before it got."""
+"""Number of a call that gets the trial's own values: `FRESH` times one more is nothing to add."""
 
 _CPUS = Path("/sys/devices/system/cpu")
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
@@ -54,7 +54,7 @@ def prepare(
 
         def renew(index: int) -> None:
             if index:
-                refill(0 if index in (OWN, calls - 1) else FRESH * (index + 1))
+                refill(0 if index == calls - 1 else FRESH * (index + 1))
 
         steps.append(renew)
     if "cold" in conditions:
