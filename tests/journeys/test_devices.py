@@ -19,9 +19,27 @@ SECONDS = 5.5
 WAIT = f"import time\ntime.sleep({SECONDS})\n"
 
 
-def run(author: User, tmp_path: Path, **changes: Any) -> subprocess.CompletedProcess[str]:
-    """Run a command of a few seconds under one seed on the machine with the GPU."""
-    write_script(author.folder, f"{REPORT}{WAIT}report('loss', 1.0)\n")
+def start(author: User, library: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command line on the machine with the GPU."""
+    environment = {**author.environment(), **nvml.install(library)}
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
+        environment.pop(name, None)
+    return subprocess.run(
+        author.argv(*arguments),
+        cwd=author.folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+def run(
+    author: User, tmp_path: Path, wait: str = WAIT, **changes: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run a command under one seed on the machine with the GPU."""
+    write_script(author.folder, f"{REPORT}{wait}report('loss', 1.0 + seed % 97)\n")
     benchmark = {
         "id": "tiny",
         "command": ["python3", "tiny.py"],
@@ -38,19 +56,8 @@ def run(author: User, tmp_path: Path, **changes: Any) -> subprocess.CompletedPro
     )
     library = tmp_path / "library"
     library.mkdir()
-    variables = nvml.install(library)
-    environment = {**author.environment(), **variables}
-    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
-        environment.pop(name, None)
-    return subprocess.run(
-        author.argv("run", "tiny.json", "--runtime", "host", "--output", "a.zip", "--keep-going"),
-        cwd=author.folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+    words = ("run", "tiny.json", "--runtime", "host", "--output", "a.zip", "--keep-going")
+    return start(author, library, *words)
 
 
 def read(author: User) -> Record:
@@ -100,3 +107,17 @@ def test_it_fails_where_the_gpu_is_required(author: User, tmp_path: Path) -> Non
     assert (attempt.outcome, attempt.reason) == ("failed", "gpu-unused")
     assert "did not use its GPU (0000:3b:00.0)" in attempt.message
     assert [one.use for one in record.devices] == ["unused"]
+
+
+def test_added_seeds_keep_the_devices_of_the_first_ones(author: User, tmp_path: Path) -> None:
+    ended = run(author, tmp_path, "")
+    assert ended.returncode == 0, ended.stderr
+    first = read(author)
+    words = ("run", "--add-seeds", "1", "a.zip", "--runtime", "host", "--output", "b.zip")
+    ended = start(author, tmp_path / "library", *words)
+    assert ended.returncode == 0, ended.stderr
+    with reading.read(author.folder / "b.zip") as capsule:
+        both = capsule.record
+    assert [one.node for one in both.devices] == [one.nodes[0] for one in both.attempts]
+    assert list(map(repr, both.devices[:1])) == list(map(repr, first.devices))
+    assert {one.use for one in both.devices} == {"not seen"}

@@ -16,9 +16,11 @@ import pytest
 from capsule import process
 from capsule.launch.folder import Call, LaunchFolder
 from capsule.launch.rank import END
-from capsule.runtimes.base import Ended, Prepared, Scratch
+from capsule.runtimes.base import Ended, GpuShare, Prepared, Scratch
 from capsule.runtimes.host import Host
 from capsule.runtimes.scratch import choose, clear, make
+from capsule.telemetry import trace
+from tests.support import nvml
 from tests.support.launches import TAKEN, WAITS, label, ranks
 from tests.support.patience import PATIENCE_SECONDS, read_lines
 
@@ -26,10 +28,17 @@ FAILED = Ended(exit_code=3, signal=None)
 
 
 def start(
-    folder: Path, script: str, scratch: Scratch | None = None, memory: int | None = None
+    folder: Path,
+    script: str,
+    scratch: Scratch | None = None,
+    memory: int | None = None,
+    telemetry: Path | None = None,
 ) -> tuple[LaunchFolder, subprocess.Popen[bytes]]:
     launched = LaunchFolder.create(folder / "launch")
-    invocation = replace(ranks(folder, script)[0], scratch=scratch, memory=memory)
+    gpus = GpuShare(count=0 if telemetry is None else 1)
+    invocation = replace(
+        ranks(folder, script)[0], scratch=scratch, memory=memory, telemetry=telemetry, gpus=gpus
+    )
     launched.write_call(
         0, Call(runtime="host", ranks=1, prepared=Prepared(handle=""), invocation=invocation)
     )
@@ -65,6 +74,31 @@ def test_one_that_is_asked_again_and_again_ends_its_rank(
             wrapper.send_signal(one)
     assert launched.ends() == {0: TAKEN}
     assert wrapper.returncode == 0
+    assert not process.find_marked(label(tmp_path))
+
+
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_a_rank_samples_its_device_until_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_asked: bool
+) -> None:
+    library = tmp_path / "library"
+    library.mkdir()
+    for name, value in nvml.install(library).items():
+        monkeypatch.setenv(name, value)
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"):
+        monkeypatch.delenv(name, raising=False)
+    script = WAITS if is_asked else "echo >>there; exit 3"
+    launched, wrapper = start(tmp_path, script, telemetry=tmp_path / "telemetry.jsonl")
+    read_lines(tmp_path / "there")
+    if is_asked:
+        wrapper.send_signal(END)
+    assert wrapper.wait(PATIENCE_SECONDS) == 0
+    assert launched.ends() == {0: TAKEN if is_asked else FAILED}
+    found = trace.read(tmp_path / "telemetry.jsonl")
+    assert found.began is not None
+    assert found.ended is not None
+    assert found.began < found.ended
+    assert len(found.tracks[0].times) >= 2
     assert not process.find_marked(label(tmp_path))
 
 
