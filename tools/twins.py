@@ -33,7 +33,7 @@ _RANKS = ("nodes", "ranks_per_node")
 _DROPPED = ("$schema", "image", "datasets")
 
 RULES = (
-    f"no GPUs, two CPUs for each rank, a walltime of {WALLTIME}, the first seed",
+    f"no GPUs, one CPU for each rank, a walltime of {WALLTIME}, the first seed",
     "tf32 is float32, also where it is a word of a case",
     f"a number of an operator's or command's case is at most {MAX_SIZE}; its named set is quick",
     f"an exchange has at most {MAX_BYTES} bytes",
@@ -67,7 +67,7 @@ def make_twin(document: Entry) -> dict[str, Any]:
         "title": f"{document['title']}: CPU twin",
         "resources": {
             **{name: resources[name] for name in _RANKS if name in resources},
-            "cpus_per_rank": 2,
+            "cpus_per_rank": 1,
             "walltime": WALLTIME,
         },
         "seeds": document["seeds"][:MAX_SEEDS],
