@@ -22,24 +22,28 @@ MAX_BYTES = 4096
 MAX_BATCH = 8
 MAX_REPETITIONS = 3
 MAX_QUERIES = 20
-MAX_SEEDS = 2
+MAX_SEEDS = 1
 MAX_WORKERS = 2
 MAX_SAMPLES = 4 * MAX_BATCH
 WALLTIME = "00:05:00"
+# of 32 x 32 their last normalization has one pixel of each sample
+SMALLER: dict[str, dict[str, int]] = {"resnet18": {"side": 33}, "resnet50": {"side": 33}}
 
 _RANKS = ("nodes", "ranks_per_node")
 _DROPPED = ("$schema", "image", "datasets")
 
 RULES = (
-    f"no GPUs, two CPUs for each rank, a walltime of {WALLTIME}, the first {MAX_SEEDS} seeds",
+    f"no GPUs, one CPU for each rank, a walltime of {WALLTIME}, the first seed",
     "tf32 is float32, also where it is a word of a case",
     f"a number of an operator's or command's case is at most {MAX_SIZE}; its named set is quick",
     f"an exchange has at most {MAX_BYTES} bytes",
     f"at most {MAX_REPETITIONS} repetitions after one call of warm-up, and {MAX_QUERIES} queries",
-    "a network has the sizes of its case quick, and its generated dataset has them, too",
-    f"a training has a batch of at most {MAX_BATCH}, at most two parts of a batch, one epoch, at"
-    f" most {MAX_WORKERS} workers and no target; its dataset has {MAX_SAMPLES} samples to train on"
-    f" and {MAX_BATCH} to test on",
+    "a network has the sizes of its case quick, but ResNet-18 and ResNet-50 pictures of 33 x 33",
+    f"a training has a batch of at most {MAX_BATCH}, at most two parts of a batch, one epoch, no"
+    f" target, at most {MAX_WORKERS} workers, and a learning rate that is smaller by as much as its"
+    " batch",
+    f"a generated dataset has {MAX_SAMPLES} samples to train on and {MAX_BATCH} to test on, in the"
+    " sizes of the network",
     "cases that become equal are one case; claims have no looks, and none is about a target",
 )
 """What changes from a manifest to its twin, a line each."""
@@ -63,7 +67,7 @@ def make_twin(document: Entry) -> dict[str, Any]:
         "title": f"{document['title']}: CPU twin",
         "resources": {
             **{name: resources[name] for name in _RANKS if name in resources},
-            "cpus_per_rank": 2,
+            "cpus_per_rank": 1,
             "walltime": WALLTIME,
         },
         "seeds": document["seeds"][:MAX_SEEDS],
@@ -116,10 +120,9 @@ def _shrink(entry: Entry) -> dict[str, Any]:
     if "serving" in small:
         small["serving"] = {**small["serving"], "queries": MAX_QUERIES}
     if "optimizer" in small:
-        small |= _shrink_training(small)
-        small.pop("target", None)
+        small = _shrink_training(small)
     elif "network" in small:
-        small["cases"] = "quick"
+        small["cases"] = [_find_small(small["network"])]
     elif "operator" in small or "command" in small:
         small |= _shrink_cases(small)
     return small
@@ -139,15 +142,18 @@ def _shrink_cases(entry: Entry) -> dict[str, Any]:
 
 
 def _shrink_training(entry: Entry) -> dict[str, Any]:
-    """Return the fields of a training that are others in its twin."""
-    sizes = _quick_sizes(entry["network"])
+    """Return the twin of a training."""
+    sizes = _list_sizes(entry["network"])
     options = {option.name for option in NETWORKS[entry["network"]].options}
     cases = [
         {**{name: value for name, value in case.items() if name not in options}, **sizes}
         for case in entry.get("cases", [{}])
     ]
     batch = min(entry["batch"], MAX_BATCH)
-    small: dict[str, Any] = {"batch": batch, "epochs": 1}
+    optimizer = entry["optimizer"]
+    rate = optimizer["lr"] * batch / entry["batch"]
+    small = {name: value for name, value in entry.items() if name not in ("cases", "target")}
+    small |= {"batch": batch, "epochs": 1, "optimizer": {**optimizer, "lr": rate}}
     if any(cases):
         small["cases"] = _unite(cases)
     if "accumulate" in entry:
@@ -165,7 +171,7 @@ def _shrink_dataset(name: str, entry: Entry, benchmarks: Iterable[Entry]) -> dic
     networks = {one["network"] for one in benchmarks if name in one.get("datasets", ())}
     wanted: dict[str, int] = {}
     for network in sorted(networks):
-        complete = NETWORKS[network].complete({"batch": 1, **_quick_sizes(network)})
+        complete = NETWORKS[network].complete({"batch": 1, **_list_sizes(network)})
         for size in sorted(known & complete.keys()):
             if wanted.setdefault(size, complete[size]) != complete[size]:
                 raise ValueError(
@@ -175,10 +181,15 @@ def _shrink_dataset(name: str, entry: Entry, benchmarks: Iterable[Entry]) -> dic
     return {**small, **wanted}
 
 
-def _quick_sizes(network: str) -> dict[str, int]:
-    """Return the options of a network in its case `quick`, without the batch."""
+def _find_small(network: str) -> dict[str, int]:
+    """Return the small case of a network."""
     ((_, point),) = NETWORKS[network].cases["quick"]
-    return {name: value for name, value in point.items() if name != "batch"}
+    return {**point, **SMALLER.get(network, {})}
+
+
+def _list_sizes(network: str) -> dict[str, int]:
+    """Return the options of a network in its small case, without the batch."""
+    return {name: value for name, value in _find_small(network).items() if name != "batch"}
 
 
 def _reduce(value: Any) -> Any:

@@ -14,7 +14,7 @@ from tests.support.jobs import needs_torch
 from tests.support.patience import PATIENCE_SECONDS
 
 GPU = sorted((ROOT / "manifests" / "gpu").glob("*.json"))
-QUICK = ("collectives", "command", "gpt2", "resnet50")
+QUICK = ("collectives", "command", "gpt2")
 _LONGER = 6  # than any command of other tests
 
 
@@ -22,8 +22,7 @@ _LONGER = 6  # than any command of other tests
 def test_a_manifest_for_a_gpu_is_valid(author: User, path: Path) -> None:
     found = author.json("lint", path)
     codes = {warning["code"] for warning in found["warnings"]}
-    assert "frameworks-left-out" not in codes
-    assert found["claims"]
+    assert codes.isdisjoint(("frameworks-left-out", "no-claims", "no-primary-claim"))
     assert json.loads(path.read_text())["resources"]["gpus_per_rank"] == 1
 
 

@@ -119,6 +119,20 @@ def test_parts_of_a_batch_stay_equal(
     assert twin["datasets"] == {"data": {"generator": "glyphs", **sizes}}
 
 
+def test_a_training_whose_small_sizes_are_the_defaults_has_no_case() -> None:
+    sizes = {"layers": 12, "length": 1024}
+    document = {
+        **whole(),
+        "datasets": {"data": {"generator": "markov", "length": 1024}},
+        "benchmarks": [train("transformer", cases=[sizes], target={"at_least": 1})],
+    }
+    twin = twins.make_twin(document)
+    (entry,) = twin["benchmarks"]
+    assert entry.keys().isdisjoint(("cases", "target"))
+    assert entry["optimizer"] == {"name": "sgd", "lr": 0.1 * 8 / 64}
+    assert twin["datasets"]["data"]["length"] == 32
+
+
 def test_a_dataset_cannot_serve_networks_of_two_sizes() -> None:
     document = {
         **whole(),
@@ -126,7 +140,7 @@ def test_a_dataset_cannot_serve_networks_of_two_sizes() -> None:
         "benchmarks": [train("lenet"), train("resnet18")],
     }
     with pytest.raises(
-        ValueError, match="dataset data serves networks of different side, 28 and 64"
+        ValueError, match="dataset data serves networks of different side, 28 and 33"
     ):
         twins.make_twin(document)
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+<<<<<<< HEAD
 from functools import partial
+=======
+from math import prod
+>>>>>>> gpuman
 from pathlib import Path
 from typing import Any, Callable
 
@@ -204,10 +208,24 @@ def choose_parts(recipe: Recipe, graph: Graph) -> tuple[int, int]:
             f"a batch of {recipe.batch} is not a multiple of accumulate {recipe.accumulate}"
         )
     whole = recipe.micro_batch(recipe.batch)
-    # a channel of one sample may have one value, which has no variance
-    least = min(whole, 2) if graph.loss and find(graph) else 1
-    parts = min(recipe.batch // whole, trajectory.MOST_SAMPLES // least)
-    return min(whole, trajectory.MOST_SAMPLES // parts), parts
+    is_large = bool(graph.loss) and _count_values(graph) > trajectory.MOST_VALUES
+    most = trajectory.LARGE_SAMPLES if is_large else trajectory.MOST_SAMPLES
+    least = 1
+    if graph.loss and find(graph) and not (is_large and _varies(graph)):
+        # a channel of one sample may have one value, which has no variance
+        least = min(whole, 2)
+    parts = min(recipe.batch // whole, most // least)
+    return min(whole, most // parts), parts
+
+
+def _count_values(graph: Graph) -> int:
+    return sum(prod(node.shape) for node in graph.training)
+
+
+def _varies(graph: Graph) -> bool:
+    """Return whether each channel that is normalized by the batch has several values in it."""
+    normalized = {one.node for one in find(graph)}
+    return all(prod(node.shape[2:]) > 1 for node in graph.training if node.name in normalized)
 
 
 def choose_place(
@@ -242,6 +260,6 @@ def choose_place(
         kind,
         framework,
         True,
-        capacity.ARRAYS if is_mixed else nodes.ARRAYS,
+        trajectory.ARRAYS if is_mixed else nodes.ARRAYS,
     )
     return doubles.choose(framework, kind, doubles.find_formulas(checked), fits)

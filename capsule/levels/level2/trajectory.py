@@ -18,6 +18,15 @@ ROUNDING = 1e-9
 MOST_SAMPLES = 4
 """Cost limit of a step that is compared with the reference."""
 
+LARGE_SAMPLES = 2
+"""The same of a network with more than `MOST_VALUES`: one at a time has to fit the host."""
+
+MOST_VALUES = 1 << 30
+"""Values of all nodes for one sample of a training, 8 GiB each time that they are held."""
+
+ARRAYS = 6
+"""Float64 arrays per value and parameter, at once, without bounds: measured on CosmoFlow."""
+
 
 @dataclass(frozen=True)
 class Followed:

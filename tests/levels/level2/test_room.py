@@ -10,7 +10,8 @@ import pytest
 from capsule.levels import frameworks, job, networks
 from capsule.levels.catalog import training
 from capsule.levels.data import generators
-from capsule.levels.instruments import capacity, nodes
+from capsule.levels.instruments import nodes
+from capsule.levels.level2 import checks, trajectory
 from tests.support import room, trials
 from tests.support.documented import ROOT
 from tests.support.jobs import needs_torch
@@ -74,8 +75,14 @@ def test_without_accumulation_a_full_recipe_does_not_fit(
 def count_elements(network: str, batch: int) -> int:
     """Elements of values and parameters of a step."""
     graph = networks.build(network, {**SIZES[network], "batch": batch})
+<<<<<<< HEAD
     values = sum(prod(one.shape) for one in graph.training)
     return values + sum(prod(one.shape) for one in graph.parameters.values())
+=======
+    shapes = [node.shape for node in graph.training]
+    shapes += [parameter.shape for parameter in graph.parameters.values()]
+    return sum(map(prod, shapes))
+>>>>>>> gpuman
 
 
 @pytest.mark.parametrize(
@@ -94,9 +101,28 @@ def test_the_host_holds_what_is_computed_at_once(
     network: str, recipe: dict[str, int], samples: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elements = count_elements(network, samples)
-    for dtype, arrays in (("float32", nodes.ARRAYS), (training.MIXED, capacity.ARRAYS)):
+    for dtype, arrays in (("float32", nodes.ARRAYS), (training.MIXED, trajectory.ARRAYS)):
         needs = room.count_trial(train(network, dtype, **recipe), monkeypatch)
         assert needs.checks == 8 * arrays * elements
+
+
+def test_of_a_large_network_one_sample_is_judged_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wide = networks.build("deepcam", {"batch": 1})
+    small = networks.build("resnet9", {**SIZES["resnet9"], "batch": 1})
+    one_pixel = networks.build("resnet18", {"side": 32, "batch": 1})
+    parts = train("resnet9", batch=20, accumulate=5).recipe
+    whole = train("resnet9", batch=20).recipe
+    assert parts
+    assert whole
+    assert checks.choose_parts(parts, wide) == (1, 2)
+    assert checks.choose_parts(whole, wide) == (2, 1)
+    assert checks.choose_parts(parts, small) == checks.choose_parts(parts, one_pixel) == (2, 2)
+    monkeypatch.setattr(trajectory, "MOST_VALUES", 0)
+    assert checks.choose_parts(parts, small) == (1, 2)
+    # its last channels have one value in a sample
+    assert checks.choose_parts(parts, one_pixel) == (2, 1)
 
 
 @pytest.mark.parametrize("workers", [0, 3])
