@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
@@ -9,10 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 from capsule.levels import catalog
-from capsule.levels.catalog import collectives, determinism, schemes
-from capsule.manifest.facts import metric_of
-from capsule.manifest.kinds import Collective, Command, Network, Operator, Reading, Recipe
-from capsule.manifest.model import Benchmark, Manifest
+from capsule.levels.catalog import determinism
+from capsule.manifest.benchmarks import benchmark as read_benchmark
+from capsule.manifest.kinds import Command, Network, Operator, Recipe
+from capsule.manifest.model import Benchmark, Manifest, Metric
 from capsule.manifest.problems import Problems, quote
 
 Raw = Mapping[str, Any]
@@ -23,8 +24,22 @@ EQUAL_BITS = "equal bits are judged on the author's device only"
 """Reason why claims of `compares_bits` are not judged."""
 
 # what an author may write instead: a verifier runs what was sealed, or nothing
-_INSTEAD = re.compile(r"; use .*", re.DOTALL)
+_INSTEAD = re.compile(r"(; use|: leave) .*", re.DOTALL)
 _NAMED = 5
+# entries that stand for those of users' files, by their level
+_KINDS: Mapping[int, Raw] = {
+    0: {"level": 0, "operator": "gemm"},
+    1: {"level": 1, "network": "lenet"},
+    2: {
+        "level": 2,
+        "network": "lenet",
+        "datasets": ["glyphs"],
+        "batch": 1,
+        "epochs": 1,
+        "optimizer": {"name": "sgd", "lr": 0.1},
+    },
+}
+_NEEDS = {one.name: one.needs for one in (*catalog.OPERATOR_METRICS, *catalog.NETWORK_METRICS)}
 
 
 def put(raw: Raw, device: str, problems: Problems) -> Raw:
@@ -109,7 +124,7 @@ def place(
         if device is None:
             return benchmark
         stated = _find_refusals(benchmark, entry, device, is_strict=is_strict)
-        benchmark = _move_metrics(benchmark, stated, device)
+        benchmark = _move_metrics(benchmark, entry, stated, device)
     elif device is None and (stated or own is not None):
         problems.add(here, "the plan is of another device, but the record names none")
     for name in (*stated, *(own or ())):
@@ -125,7 +140,9 @@ def restore(benchmark: Benchmark) -> Benchmark:
     if lacking is None:
         return replace(benchmark, refusals={}) if benchmark.refusals else benchmark
     metrics = tuple(
-        one for one in benchmark.metrics if not all(one.name in names for names in lacking.values())
+        one
+        for one in benchmark.metrics
+        if not _lacks(lacking, one.name) or _lacks(benchmark.lacking, one.name)
     )
     kept = frozenset(one.name for one in metrics)
     return replace(
@@ -137,6 +154,11 @@ def restore(benchmark: Benchmark) -> Benchmark:
     )
 
 
+def _lacks(lacking: Mapping[str, frozenset[str]], name: str) -> bool:
+    """Return whether no framework has a metric."""
+    return all(name in names for names in lacking.values())
+
+
 def restore_all(manifest: Manifest) -> Manifest:
     """Return a manifest with its benchmarks as they are on the author's device."""
     if manifest.other_device is None:
@@ -144,42 +166,35 @@ def restore_all(manifest: Manifest) -> Manifest:
     return replace(manifest, benchmarks=tuple(map(restore, manifest.benchmarks)))
 
 
-def _move_metrics(benchmark: Benchmark, refused: Collection[str], device: str) -> Benchmark:
+def _move_metrics(
+    benchmark: Benchmark, entry: Raw, refused: Collection[str], device: str
+) -> Benchmark:
     """Return a benchmark with the metrics that its trials yield on the other device.
 
     Args:
         benchmark: As on the author's device.
+        entry: Its entry in the manifest.
         refused: Frameworks that do not run there.
         device: The other device.
     """
-    subject = benchmark.subject
-    if not isinstance(subject, Operator | Network):
-        return benchmark
-    # of a user's file nothing is known here but that it yields what others of its kind do
-    typical = "gemm" if isinstance(subject, Operator) else "lenet"
-    known = catalog.SUBJECTS.get("" if subject.source else subject.name, catalog.SUBJECTS[typical])
     due: dict[str, AbstractSet[str]] = {}
-    gained: dict[str, catalog.MetricFacts] = {}
+    gained: dict[str, Metric] = {}
     for framework in benchmark.frameworks:
         own = due[framework] = {metric.name for metric in benchmark.due(framework)}
         if framework in refused:
             continue
-        there, here = (
-            {facts.name: facts for facts in catalog.due(known, framework, one)}
-            for one in (OTHERS[device], device)
-        )
-        needs = {facts.needs for name, facts in there.items() if name in own}
+        there, here = (_find_due(entry, framework, one) for one in (OTHERS[device], device))
+        needs = {_NEEDS.get(name) for name in there if name in own}
         more = {
-            name: facts
-            for name, facts in here.items()
-            if name not in there and facts.needs in needs
+            name: metric
+            for name, metric in here.items()
+            if name not in there and _NEEDS.get(name) in needs
         }
         due[framework] = own - (there.keys() - here.keys()) | more.keys()
         gained |= more
     names = {metric.name for metric in benchmark.metrics}
-    metrics = benchmark.metrics + tuple(
-        metric_of(facts) for name, facts in gained.items() if name not in names
-    )
+    more_metrics = (metric for name, metric in gained.items() if name not in names)
+    metrics = (*benchmark.metrics, *more_metrics)
     every = frozenset(metric.name for metric in metrics)
     lacking = {framework: every - due[framework] for framework in benchmark.frameworks}
     own_lacking = {
@@ -191,6 +206,16 @@ def _move_metrics(benchmark: Benchmark, refused: Collection[str], device: str) -
     return replace(benchmark, metrics=metrics, lacking=lacking, author_lacking=own_lacking)
 
 
+def _find_due(entry: Raw, framework: str, device: str) -> dict[str, Metric]:
+    """Return the metrics of a trial on a device, by name; of a user's file, whose text is not at
+    hand, those of others of its kind.
+    """
+    made, _ = _read(entry, framework, device)
+    if made is None and (kind := _KINDS.get(entry["level"])):
+        made, _ = _read({"id": "typical", **kind}, framework, device)
+    return {} if made is None else {metric.name: metric for metric in made.due(framework)}
+
+
 def _find_refusals(
     benchmark: Benchmark, entry: Raw, device: str, *, is_strict: bool
 ) -> dict[str, str]:
@@ -200,44 +225,54 @@ def _find_refusals(
         return {"command": "the command requires a GPU (gpu_required)"} if needs_gpu else {}
     refusals = {}
     for name in benchmark.frameworks:
-        reason = _refuse(benchmark, name, device, is_strict=is_strict)
-        if reason and not _refuse(benchmark, name, OTHERS[device], is_strict=is_strict):
-            refusals[name] = _INSTEAD.sub("", reason)
+        reasons = (
+            _refuse(benchmark, entry, name, one, is_strict=is_strict)
+            for one in (device, OTHERS[device])
+        )
+        here, there = reasons
+        if here and not there:
+            refusals[name] = _INSTEAD.sub("", here)
     return refusals
 
 
-def _refuse(benchmark: Benchmark, framework: str, device: str, *, is_strict: bool) -> str | None:
+def _refuse(
+    benchmark: Benchmark, entry: Raw, framework: str, device: str, *, is_strict: bool
+) -> str | None:
     """Return why a framework cannot run a benchmark on a device; None where it can."""
-    facts = catalog.FRAMEWORKS[framework]
+    facts, subject = catalog.FRAMEWORKS[framework], benchmark.subject
     if device == "cuda" and facts.cuda is None:
         return f"{framework} has no device 'cuda'"
-    reason: str | None = None
     name = ""
-    match benchmark.subject:
-        case Collective():
-            reason = collectives.refuse(framework, device)
-        case Recipe() as recipe:
-            name, reason = recipe.name, _refuse_training(recipe, framework, device)
-        case Operator() | Network() as subject:
-            name, dtype = subject.name, subject.dtype
-            listed = None if subject.source else catalog.SUBJECTS.get(name)
-            if listed is not None:
-                reason = catalog.refusal(listed, framework, dtype, device)
-            elif device == "cpu" and dtype not in facts.dtypes:
-                reason = f"{framework} does not support {dtype} on cpu"
-        case Command() | Reading():
-            pass
+    if isinstance(subject, Operator | Network | Recipe):
+        name = subject.name
+        # all that `cuda` lists is there in addition to what CPUs have
+        if device == "cpu" and subject.dtype in (facts.cuda or ()):
+            return f"{framework} does not support {subject.dtype} on cpu"
+    _, reason = _read(entry, framework, device)
     return reason or (determinism.refusal(framework, device, name) if is_strict else None)
 
 
-def _refuse_training(recipe: Recipe, framework: str, device: str) -> str | None:
-    # whoever reads operators and networks would wait for it
-    from capsule.manifest import recipes
+def _read(entry: Raw, framework: str, device: str) -> tuple[Benchmark | None, str | None]:
+    """Return an entry in one framework on a device, as for an author, or what is wrong with it."""
+    problems = _FirstProblem()
+    one = {**entry, "frameworks": [framework]}
+    return read_benchmark(one, "", device, _find_no_file, problems), problems.first
 
-    if reason := recipes.refuse_dtype(recipe.dtype, device):
-        return reason
-    settings = next(iter(recipe.settings.values()))
-    if settings.scheme is None:
-        return None
-    how = framework, device, settings.optimizer, recipe.dtype
-    return schemes.refusal(*how, is_module=recipe.module is not None)
+
+class _FirstProblem(Problems):
+    """Problems, of which the first is kept.
+
+    Attributes:
+        first: None for no problem.
+    """
+
+    first: str | None = None
+
+    def add(self, pointer: str, message: str) -> None:
+        """Note a problem."""
+        super().add(pointer, message)
+        self.first = self.first or message
+
+
+def _find_no_file(name: str) -> bytes:
+    raise FileNotFoundError(errno.ENOENT, "the file is not available", name)

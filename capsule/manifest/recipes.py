@@ -40,7 +40,8 @@ def read(
         return None
     for place, reason in trained.refusals(raw, network, dtype, device, here):
         problems.add(place, reason)
-    if message := refuse_dtype(dtype, device):
+    if dtype not in _DTYPES or (dtype == "tf32" and device != "cuda"):
+        message = f"training in {quote(dtype)} on {device} is not supported; use float32"
         problems.add(f"{here}/dtype", message)
     _check_tuning(raw, network, device, here, problems)
     _check_scheme(raw, network, dtype, device, here, problems)
@@ -75,13 +76,6 @@ def read(
     metrics = tuple(map(metric_of, facts))
     searched = search.read(raw, metrics, here, problems)
     return _benchmark(raw, network, cases, settings, metrics, lacking, searched)
-
-
-def refuse_dtype(dtype: str, device: str) -> str | None:
-    """Return why nothing is trained with such elements on a device; None where it is."""
-    if dtype in _DTYPES and (dtype != "tf32" or device == "cuda"):
-        return None
-    return f"training in {quote(dtype)} on {device} is not supported; use float32"
 
 
 def restate(

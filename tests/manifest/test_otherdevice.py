@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +11,12 @@ from capsule import manifest, plan
 from capsule.errors import ManifestError, UsageError
 from capsule.levels import catalog
 from capsule.levels.catalog import MetricFacts, schemes
-from capsule.manifest import Manifest, otherdevice
+from capsule.manifest import Benchmark, Manifest, otherdevice, recipes
+from capsule.manifest.facts import metric_of
 from capsule.manifest.problems import Problems
 from tests.manifest import test_collectives, test_readings, test_recipes, test_schemes
 
+MANIFESTS = Path(__file__).parents[2] / "manifests"
 OPERATOR: dict[str, Any] = {"id": "one", "level": 0, "operator": "gemm", "frameworks": ["torch"]}
 COMMAND: dict[str, Any] = {
     "id": "one",
@@ -139,24 +142,17 @@ def test_a_plan_that_does_not_follow_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("entry", "reason"),
+    "entry",
     [
-        ({**OPERATOR, "dtype": "tf32"}, "torch does not support tf32 on cpu"),
-        (
-            {**OPERATOR, "operator": None, "network": "lenet", "level": 1, "dtype": "tf32"},
-            "torch does not support tf32 on cpu",
-        ),
-        (
-            {**test_recipes.ENTRY, "frameworks": ["torch"], "dtype": "tf32"},
-            'training in "tf32" on cpu is not supported',
-        ),
+        OPERATOR,
+        {**OPERATOR, "operator": None, "network": "lenet", "level": 1},
+        {**test_recipes.ENTRY, "frameworks": ["torch"]},
     ],
 )
-def test_an_element_type_that_cpus_lack_is_never_replaced(
-    entry: dict[str, Any], reason: str
-) -> None:
-    entry = {name: value for name, value in entry.items() if value is not None}
-    assert refusals(entry, "cpu") == {"torch": reason}
+def test_an_element_type_that_cpus_lack_is_never_replaced(entry: dict[str, Any]) -> None:
+    fields = {**entry, "dtype": "tf32"}.items()
+    entry = {name: value for name, value in fields if value is not None}
+    assert refusals(entry, "cpu") == {"torch": "torch does not support tf32 on cpu"}
     assert trials(move(read(entry, 1), "cpu")) == set()
 
 
@@ -284,6 +280,48 @@ def test_trials_yield_what_the_device_yields_and_claims_stay_the_authors(
         moved.source, where="m", folder=None, subjects=document["subjects"], device=device
     )
     assert again == moved
+
+
+@pytest.mark.parametrize(("gpus", "device"), [(1, "cpu"), (0, "cuda")])
+def test_a_training_has_the_metrics_of_its_device(
+    monkeypatch: pytest.MonkeyPatch, gpus: int, device: str
+) -> None:
+    real = recipes.read
+
+    def read_recipe(
+        raw: Any, here: str, device: str, files: Any, problems: Problems
+    ) -> Benchmark | None:
+        made = real(raw, here, device, files, problems)
+        if made is None or device == "cpu":
+            return made
+        return replace(made, metrics=(*made.metrics, metric_of(QUEUE)))
+
+    monkeypatch.setattr(recipes, "read", read_recipe)
+    entry = {**test_recipes.ENTRY, "frameworks": ["torch"]}
+    made = read(entry, gpus)
+    moved = move(made, device)
+    assert ("queue_time" in due_names(made), "queue_time" in due_names(moved)) == (
+        bool(gpus),
+        not gpus,
+    )
+    assert move(moved, "cuda" if gpus else "cpu") == made
+
+
+@pytest.mark.usefixtures("queues")
+@pytest.mark.parametrize("name", ["own-operator", "own-network"])
+def test_files_of_users_run_on_both_devices_with_the_metrics_of_each(name: str) -> None:
+    path = MANIFESTS / f"{name}.json"
+    data = json.loads(path.read_text())
+    del data["$schema"]
+    data.pop("image", None)
+    data["benchmarks"] = [{**data["benchmarks"][0], "frameworks": ["torch"]}]
+    data["claims"] = []
+    made = manifest.read(json.dumps(data).encode(), where=name, folder=MANIFESTS)
+    moved = move(made, "cuda")
+    assert moved.benchmarks[0].refusals == {}
+    assert due_names(made) <= due_names(moved) | {"compile_time"}
+    assert ("queue_time" in due_names(moved)) == (name == "own-operator")
+    assert move(moved, "cpu").benchmarks == made.benchmarks
 
 
 @pytest.mark.usefixtures("queues")
