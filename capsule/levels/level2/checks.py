@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-<<<<<<< HEAD
 from functools import partial
-=======
 from math import prod
->>>>>>> gpuman
 from pathlib import Path
 from typing import Any, Callable
 

@@ -75,14 +75,9 @@ def test_without_accumulation_a_full_recipe_does_not_fit(
 def count_elements(network: str, batch: int) -> int:
     """Elements of values and parameters of a step."""
     graph = networks.build(network, {**SIZES[network], "batch": batch})
-<<<<<<< HEAD
-    values = sum(prod(one.shape) for one in graph.training)
-    return values + sum(prod(one.shape) for one in graph.parameters.values())
-=======
     shapes = [node.shape for node in graph.training]
     shapes += [parameter.shape for parameter in graph.parameters.values()]
     return sum(map(prod, shapes))
->>>>>>> gpuman
 
 
 @pytest.mark.parametrize(
