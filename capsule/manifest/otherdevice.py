@@ -177,6 +177,8 @@ def _move_metrics(
         refused: Frameworks that do not run there.
         device: The other device.
     """
+    if isinstance(benchmark.subject, Command):
+        return benchmark
     due: dict[str, AbstractSet[str]] = {}
     gained: dict[str, Metric] = {}
     for framework in benchmark.frameworks:
