@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,7 +18,7 @@ from capsule.runtimes.base import GpuShare, Invocation, Prepared
 from capsule.runtimes.docker import Docker
 from capsule.runtimes.podman import Podman
 from capsule.runtimes.slots import Slot
-from tests.support.gpu_trees import FOUR_H100, build, nvidia_uuid
+from tests.support.gpu_trees import FOUR_H100, FakeNvml, build, nvidia_uuid
 
 PREPARED = Prepared(handle=f"sha256:{'0' * 64}")
 MIG = "MIG-41b3359c-e721-56e5-8009-12e5797ed514"
@@ -135,6 +136,7 @@ def test_a_mig_instance_keeps_its_name(
     root: Path, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", MIG)
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(FOUR_H100, instances={1: [MIG]}))
     Docker(root).check_gpus(1, PREPARED, None)
     assert made[0]["HostConfig"]["DeviceRequests"][0]["DeviceIDs"] == [MIG]
 

@@ -326,6 +326,19 @@ CASES = {
         second={"ZE_AFFINITY_MASK": "0.1,5.0"},
         expected=[("0.1", X0), ("5.0", X1), ("0.1", ""), ("5.0", "")],
     ),
+    "order of cards unknown": Case(
+        node=MAX_1550,
+        ranks=4,
+        threads=1,
+        first={"ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE", "ZE_AFFINITY_MASK": "3,0"},
+        # where devices are tiles, they have none
+        second={
+            "ZE_FLAT_DEVICE_HIERARCHY": "FLAT",
+            "ZE_AFFINITY_MASK": "0.1,1",
+            "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1",
+        },
+        expected=[("3", ""), ("0", ""), ("0.1", ""), ("1", X0)],
+    ),
     "GH200": Case(node=GH200, ranks=2, expected=[("0", "")] * 2),
     "8 GH200": Case(
         node=FOUR_GH200,
