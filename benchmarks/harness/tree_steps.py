@@ -48,9 +48,9 @@ def say(value: Any) -> None:
 
 def main(path: Path) -> None:
     """Run the one trial of a job."""
+    say(str(Path(capsule.__file__).parents[1]))
     (trial,) = job.parse(json.loads(path.read_text()), {}).trials
     context = trial.context
-    say(str(Path(capsule.__file__).parents[1]))
     framework = frameworks.load(context.framework, context.device, context.threads, "default")
     framework.seed(context.seed)
     level2.measure(trial, framework, Report(Blocks().write))

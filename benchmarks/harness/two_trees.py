@@ -61,20 +61,20 @@ class Side:
     @classmethod
     def start(cls, tree: Path, job: Path, threads: int) -> Side:
         settings = {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": str(threads), **KEEPING}
-        side = cls(
-            tree,
-            subprocess.Popen(
-                [sys.executable, str(Path(__file__).with_name("tree_steps.py")), str(job)],
-                env={**os.environ, **settings},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            ),
+        process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("tree_steps.py")), str(job)],
+            env={**os.environ, **settings},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
-        found = Path(side.read())
-        if found.resolve() != tree.resolve():
-            raise SystemExit(f"the process of {tree} runs the capsule of {found}")
-        return side
+        return cls(tree, process)
+
+    def check(self) -> None:
+        """Refuse a process that runs another capsule."""
+        found = Path(self.read())
+        if found.resolve() != self.tree.resolve():
+            raise SystemExit(f"the process of {self.tree} runs the capsule of {found}")
 
     def read(self) -> Any:
         """The next line that it prints."""
@@ -123,6 +123,7 @@ def compare(
         for tree in trees:
             sides.append(Side.start(tree, job, threads))
             stack.callback(sides[-1].close)
+            sides[-1].check()
         for side in sides:
             side.read()
             for _ in range(WARMUP - 1):

@@ -29,8 +29,12 @@ def test_a_tree_of_another_commit_is_that_of_the_commit(tmp_path: Path) -> None:
 def test_a_process_that_runs_another_capsule_is_refused(tmp_path: Path) -> None:
     job = tmp_path / "job.json"
     job.write_text("{}")
-    with pytest.raises(SystemExit):
-        two_trees.Side.start(tmp_path, job, 1)
+    side = two_trees.Side.start(tmp_path, job, 1)
+    try:
+        with pytest.raises(SystemExit, match="runs the capsule of"):
+            side.check()
+    finally:
+        side.close()
 
 
 def test_the_ratio_is_that_of_the_medians_in_an_interval() -> None:
