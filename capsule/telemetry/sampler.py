@@ -27,6 +27,7 @@ PERIOD_SECONDS = 0.1
 READY = b"ready\n"
 FORMAT = "capsule-trace/1"
 _MOST_COMMAND_BYTES = 4096
+_COMMANDS, _ANSWERS = 0, 1
 
 Wait = Callable[[float], Sequence[str] | None]
 """Waits at most so many seconds; returns lines of the input, or None after its end."""
@@ -79,7 +80,7 @@ def main(request: Request) -> None:
 
             header = [one.facts._asdict() for one in devices]
             write({"format": FORMAT, "devices": header})
-            run(devices, write, time.monotonic, Commands(sys.stdin.fileno()), _say_ready)
+            run(devices, write, time.monotonic, Commands(_COMMANDS), _say_ready)
     finally:
         close()
 
@@ -144,7 +145,7 @@ class Commands:
 def _say_ready() -> None:
     # whoever waited may have gone on
     with suppress(OSError):
-        os.write(sys.stdout.fileno(), READY)
+        os.write(_ANSWERS, READY)
 
 
 if __name__ == "__main__":
