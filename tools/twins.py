@@ -46,7 +46,7 @@ RULES = (
     " sizes of the network",
     "cases that become equal are one case; claims have no looks, and none is about a target",
 )
-"""What changes from a manifest to its twin, a line each."""
+"""Changes from a manifest to its twin, a line each."""
 
 
 def make_twin(document: Entry) -> dict[str, Any]:

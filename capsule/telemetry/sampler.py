@@ -35,7 +35,7 @@ Wait = Callable[[float], Sequence[str] | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What a sampler is asked to do.
+    """Devices to sample, and the file for their trace.
 
     Attributes:
         path: File of the trace, which must not exist.

@@ -20,7 +20,7 @@ QUANTITIES = (
     "temperature_celsius",
     "utilization",
 )
-"""What is read of a device and kept as a series; `utilization` is a share of the time."""
+"""Quantities of a device that are kept as series; `utilization` is a share of the time."""
 
 REASONS: Mapping[int, str] = {
     0x1: "idle",

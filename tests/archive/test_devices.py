@@ -1,4 +1,4 @@
-"""What devices did, in a capsule: stored, held against itself, summed to energy, noted, shown."""
+"""Activity of devices in a capsule: stored, checked, summed to energy, noted, shown."""
 
 from __future__ import annotations
 

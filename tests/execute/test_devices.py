@@ -1,4 +1,4 @@
-"""What the devices of a process start did, attributed to its trials and ranks."""
+"""Activity of the devices of a process start, attributed to its trials and ranks."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ HELLO = {
 
 
 def read(tmp_path: Path, **fields: Any) -> TrialReport:
-    """What is read of a trial whose end has these fields."""
+    """Return the report of a trial whose end has these fields."""
     ended = {
         **{"event": "end", "trial": FLOAT32.id, "outcome": "completed", "reason": None},
         **{"message": "", "seconds": 0.5},

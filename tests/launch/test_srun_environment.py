@@ -1,4 +1,4 @@
-"""What `srun` is given of capsule's own environment, seen by a program in its place."""
+"""Variables that `srun` gets from capsule, seen by a program in its place."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def fits(*, on_device: bool = False) -> None:
 
 
 def bring_for(name: str, dtype: str) -> Bring:
-    """What brings arrays to the device, which agreed with the host on the operator."""
+    """Return the function that brings arrays to the device, once it agreed with the host."""
     bring = doubles.choose(torch_device(), dtype, (name,), fits)
     assert bring is not doubles.keep
     return bring

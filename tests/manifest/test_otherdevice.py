@@ -47,7 +47,7 @@ def move(made: Manifest, device: str | None, **changed: Any) -> Manifest:
 
 
 def refusals(entry: dict[str, Any], device: str, **fields: Any) -> dict[str, str]:
-    """What of an entry does not run on a device, of an author on the other one."""
+    """Return the refusals on a device of an entry from the other one."""
     moved = move(read(entry, int(device == "cpu"), **fields), device)
     (benchmark,) = moved.benchmarks
     return dict(benchmark.refusals)

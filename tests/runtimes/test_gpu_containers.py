@@ -80,7 +80,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
 
 @pytest.fixture
 def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What a program in Podman's place is called with, a line a call."""
+    """Arguments of a program in the place of Podman, a line a call."""
     log, program = tmp_path / "calls", tmp_path / "bin/podman"
     facts = {
         "host": {"security": {"rootless": False}, "cgroupControllers": ["cpuset", "pids"]},

@@ -253,7 +253,7 @@ def _of_intel(node: Node) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class _Handle:
-    """What a call of NVML is handed: a card, or an instance of one."""
+    """Handle of NVML: a card, or an instance of one."""
 
     card: Card
     instance: str | None = None

@@ -72,7 +72,7 @@ class VirtualCuda:
             self._is_cold = is_flush
 
     def functions(self) -> dict[str, Any]:
-        """What stands in the place of names of `torch.cuda`."""
+        """Return the replacements of names of `torch.cuda`."""
         return {
             "is_available": lambda: True,
             "synchronize": self.synchronize,

@@ -103,7 +103,7 @@ class Place:
 
 
 class VirtualDevice(TorchFunctionMode):
-    """What stands for torch's CUDA, as a context.
+    """Replace torch's CUDA, as a context.
 
     Attributes:
         log: Each wait of the host by the name of what waited, and whatever tests add.
@@ -235,7 +235,7 @@ class Future:
 def record_graphs(
     device: VirtualDevice, function: Any, samples: tuple[Any, ...], *, allow_unused_input: bool
 ) -> Callable[..., Any]:
-    """What `torch.cuda.make_graphed_callables` does, by calls in the place of replays.
+    """Stand in for `torch.cuda.make_graphed_callables`, with calls in place of replays.
 
     As there, results and gradients of each call lie in the memory of those before.
     """

@@ -1,4 +1,4 @@
-"""What becomes of the samples of a device: points, extremes, integrals, energy, use."""
+"""Summary of the samples of a device: points, extremes, integrals, energy, use."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ SUMS = ("allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_
 
 
 def read(reader: Callable[[], Any]) -> Any:
-    """What is read, or the kind of error where torch says that names disagree."""
+    """Return the value, or the class of error if torch reports that names disagree."""
     try:
         return reader()
     except RuntimeError as error:

@@ -82,7 +82,7 @@ def train(
     kept: Path | None = None,
     **recipe: Any,
 ) -> dict[str, Any]:
-    """What a training reports; files that it keeps lie in a folder."""
+    """Return the reports of a training; files that it keeps lie in a folder."""
     how = {"batch": BATCH, "epochs": 1, "optimizer": {"name": "sgd", "lr": 0.005}, **recipe}
     trial = trainings.trial("torch", folder, 17, **how)
     trial = replace(trial, context=replace(trial.context, device=device))
@@ -126,7 +126,7 @@ def due_share(workers: int) -> float:
 
 
 def find_waits(log: list[str]) -> list[str]:
-    """What waited for the device between the first and the last step of the epoch."""
+    """Return the waits for the device between the first and the last step of the epoch."""
     places = [place for place, name in enumerate(log) if name == "step"][-STEPS:]
     return [name for name in log[places[0] : places[-1]] if name != "step"]
 

@@ -1,4 +1,4 @@
-"""What right programs on GPUs round, simulated in numpy: operands in TF32, and sums by halves."""
+"""Rounding of correct programs on GPUs, simulated in numpy: TF32 operands, sums by halves."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -335,7 +335,7 @@ def test_int8_products_of_any_size_fit_what_cuda_takes(
 
 
 def placed(name: str) -> Any:
-    """What an operation asks of a tensor before it is called: its device."""
+    """Device of a tensor, which an operation reads before it is called."""
     import torch
 
     return SimpleNamespace(device=torch.device(name))

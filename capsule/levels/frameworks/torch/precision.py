@@ -116,7 +116,7 @@ def fix(*, tf32: bool) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _State:
-    """What was set of TF32.
+    """Settings of TF32 before a scope.
 
     Attributes:
         matmul: The earlier name, of products of matrices.
