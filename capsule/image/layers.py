@@ -152,7 +152,7 @@ def _place(tree: Tree, entry: Entry, reader: TarReader, number: int, where: str)
         first = tree.find(entry.target, where=where)
         if first is None or first.kind not in "flx":
             raise DamagedError(
-                f"layer {number} has the hard link {_show(entry.path)} to the missing file"
+                f"layer {number}: the hard link {_show(entry.path)} points to the missing file"
                 f" {_show(entry.target)}",
                 where=where,
             )
