@@ -18,7 +18,7 @@ import signal
 import socket
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -49,13 +49,49 @@ class _Stopped(Exception):
     """Somebody wants all ranks to end."""
 
 
+class _Asked:
+    """Handler of the signals that ask for the end, of which the first alone raises `_Stopped`.
+
+    A second one would leave half done what the first one ends. The handler stays, and its fields
+    change: while Python replaces a handler, the next signal comes, and handlers that interrupt each
+    other without end are a RecursionError.
+    """
+
+    def __init__(self) -> None:
+        self.heard = False
+        self._is_put_off = False
+
+    def __call__(self, _number: int, _frame: types.FrameType | None) -> None:
+        if self.heard:
+            return
+        self.heard = True
+        if not self._is_put_off:
+            raise _Stopped
+
+    @contextmanager
+    def put_off(self) -> Iterator[None]:
+        """Raise only afterwards: a process that is being started is known to nobody yet."""
+        self._is_put_off = True
+        try:
+            yield
+        finally:
+            self._is_put_off = False
+        self.check()
+
+    def check(self) -> None:
+        """Raise `_Stopped` if anybody asked: Python drops what is raised within a `__del__`."""
+        if self.heard:
+            raise _Stopped
+
+
 def main(folder: LaunchFolder, rank: int, size: int) -> None:
     """Start one rank, and say how it ended."""
-    _handle(_stop)
+    asked = _Asked()
+    _handle(asked)
     try:
-        ended = _start(folder, rank, size)
+        ended = _start(folder, rank, size, asked)
         # who is asked to end when its rank just has still says how
-        _handle(_ignore)
+        asked.heard = True
     except _Stopped:
         ended = _STOPPED
     folder.note_end(rank, ended)
@@ -77,28 +113,28 @@ def mpi_variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name.startswith(MPI)}
 
 
-def _start(folder: LaunchFolder, rank: int, size: int) -> Ended:
+def _start(folder: LaunchFolder, rank: int, size: int, asked: _Asked) -> Ended:
     try:
         call = folder.read_call(rank)
         folder.note_begin(rank, Begin(node=node_name(), step=_step()))
         if size != call.ranks:
             raise CapsuleError(f"the launcher started {size} ranks, expected {call.ranks}")
-        return _run(folder, rank, call)
+        return _run(folder, rank, call, asked)
     except (CapsuleError, OSError) as error:
         fault = f"rank {rank} on {node_name()}: {error}"
         return Ended(exit_code=None, signal=None, engine_fault=fault)
 
 
-def _run(folder: LaunchFolder, rank: int, call: Call) -> Ended:
+def _run(folder: LaunchFolder, rank: int, call: Call, asked: _Asked) -> Ended:
     invocation = _complete(folder, rank, call)
     running: Running | None = None
     ended: Ended | None = None
     samplers = watched.begin([invocation])
     try:
-        with _put_off():
+        with asked.put_off():
             runtime = runtimes.make(call.runtime)
             running = watched.start(runtime, call.prepared, invocation, *samplers)
-        ended = _wait(running, invocation)
+        ended = _wait(running, invocation, asked)
     except _Stopped:
         # before it is gone: for want of it others fail, and look like the cause
         folder.note_end(rank, _STOPPED)
@@ -109,19 +145,6 @@ def _run(folder: LaunchFolder, rank: int, call: Call) -> Ended:
             running.stop()
         watched.stop(samplers)
     return ended
-
-
-@contextmanager
-def _put_off() -> Iterator[None]:
-    """Be asked to end only afterwards: a process that is being started is known to nobody yet."""
-    asked = list[int]()
-    _handle(lambda number, _: asked.append(number))
-    try:
-        yield
-    finally:
-        _handle(_stop)
-    if asked:
-        _stop(asked[0], None)
 
 
 def _complete(folder: LaunchFolder, rank: int, call: Call) -> Invocation:
@@ -141,8 +164,9 @@ def _complete(folder: LaunchFolder, rank: int, call: Call) -> Invocation:
     return replace(call.invocation, environment=variables, handles=handles)
 
 
-def _wait(running: Running, invocation: Invocation) -> Ended:
+def _wait(running: Running, invocation: Invocation, asked: _Asked) -> Ended:
     while (ended := running.wait(_LOOK_SECONDS)) is None:
+        asked.check()
         if invocation.pids is not None and running.tasks() > invocation.pids:
             running.stop()
             return Ended(exit_code=None, signal=signal.SIGKILL, out_of_tasks=True)
@@ -199,20 +223,10 @@ def _step() -> str:
     return f"{job}.{step}" if job and step else ""
 
 
-def _handle(handler: Callable[[int, types.FrameType | None], None] | signal.Handlers) -> None:
+def _handle(handler: _Asked | signal.Handlers) -> None:
     # SIGHUP comes where a launcher's connection to this node is lost
     for number in (signal.SIGTERM, signal.SIGHUP, END):
         signal.signal(number, handler)
-
-
-def _stop(_number: int, _frame: types.FrameType | None) -> None:
-    # only once: the rank is being ended then, and a second one would leave that half done
-    _handle(_ignore)
-    raise _Stopped
-
-
-def _ignore(_number: int, _frame: types.FrameType | None) -> None:
-    pass
 
 
 if __name__ == "__main__":

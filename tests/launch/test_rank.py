@@ -61,6 +61,20 @@ def test_one_that_is_asked_to_end_when_its_rank_just_has_says_how(
     assert wrapper.returncode == 0
 
 
+def test_one_asked_faster_than_it_can_hear_says_how_its_rank_ended(tmp_path: Path) -> None:
+    launched, wrapper = start(tmp_path, "echo $$ >part; mv part there; exit 3")
+    rank = Path("/proc", read_lines(tmp_path / "there")[0])
+    while rank.exists():
+        pass
+    flood = subprocess.Popen(["bash", "-c", f"while kill -URG {wrapper.pid}; do :; done"])
+    while wrapper.poll() is None:
+        for _ in range(1000):
+            os.kill(wrapper.pid, END)
+    flood.wait()
+    assert launched.ends()[0] in {FAILED, TAKEN}
+    assert wrapper.returncode == 0
+
+
 @pytest.mark.parametrize(
     "signals", [(END,), (signal.SIGHUP,), (signal.SIGTERM, END), (END, signal.SIGTERM)]
 )
