@@ -396,6 +396,45 @@ class Started:
         self._process.stop()
 
 
+class Followed:
+    """A started process, and the work that follows its end.
+
+    Args:
+        running: The process.
+        follow: Called with the end that `wait` returns, and with None after `stop`.
+    """
+
+    def __init__(self, running: Running, follow: Callable[[Ended | None], None]) -> None:
+        self._running = running
+        self._follow = follow
+
+    def wait(self, timeout_seconds: float) -> Ended | None:
+        """Wait at most so long; None while it still runs."""
+        ended = self._running.wait(timeout_seconds)
+        if ended is not None:
+            self._follow(ended)
+        return ended
+
+    def tasks(self) -> int:
+        """Return the number of tasks of the process."""
+        return self._running.tasks()
+
+    def memory_bytes(self, most: int) -> int:
+        """Return the memory of the process in bytes."""
+        return self._running.memory_bytes(most)
+
+    def describe(self) -> str:
+        """Describe the activity of the process."""
+        return self._running.describe()
+
+    def stop(self) -> None:
+        """End it and everything it started, then do the work."""
+        try:
+            self._running.stop()
+        finally:
+            self._follow(None)
+
+
 def start_command(prepared: Prepared, wrapped: Wrapped, invocation: Invocation) -> Process:
     """Start the command of an invocation on this node.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from capsule.errors import CannotRunError
 from capsule.runtimes import gpus, visible
-from capsule.runtimes.base import Ended, Invocation, Prepared, Running, Runtime
+from capsule.runtimes.base import Followed, Invocation, Prepared, Running, Runtime
 from capsule.telemetry import sources
 from capsule.telemetry.sampler import READY, Request
 
@@ -58,7 +58,7 @@ def start(
     if sampler is None:
         return runtime.start(prepared, invocation)
     sampler.mark("begin")
-    return _Watched(runtime.start(prepared, invocation), sampler)
+    return Followed(runtime.start(prepared, invocation), lambda _: sampler.stop())
 
 
 def stop(samplers: Sequence[Sampler | None]) -> None:
@@ -146,37 +146,3 @@ class Sampler:
             # one that hangs inside the driver ends when the driver lets it
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_KILL_SECONDS)
-
-
-class _Watched:
-    """A workload whose sampler ends when it has ended."""
-
-    def __init__(self, running: Running, sampler: Sampler) -> None:
-        self._running = running
-        self._sampler = sampler
-
-    def wait(self, timeout_seconds: float) -> Ended | None:
-        """Wait at most so long; None while it still runs."""
-        ended = self._running.wait(timeout_seconds)
-        if ended is not None:
-            self._sampler.stop()
-        return ended
-
-    def tasks(self) -> int:
-        """Return the number of tasks of the workload."""
-        return self._running.tasks()
-
-    def memory_bytes(self, most: int) -> int:
-        """Return the memory of the workload in bytes."""
-        return self._running.memory_bytes(most)
-
-    def describe(self) -> str:
-        """Describe the activity of the workload."""
-        return self._running.describe()
-
-    def stop(self) -> None:
-        """End the workload, then the sampler."""
-        try:
-            self._running.stop()
-        finally:
-            self._sampler.stop()
