@@ -121,7 +121,7 @@ def _fail(
         " was on the GPU, and the GPU's memory did not grow; check that the program's software"
         ' supports the GPU, or remove "gpu_required"'
     )
-    return replace(report, outcome="failed", reason="gpu-unused", message=message)
+    return replace(report, outcome="failed", reason="ran-without-gpu", message=message)
 
 
 def count_points(plan: Plan) -> int:
