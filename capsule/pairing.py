@@ -249,7 +249,7 @@ def _read_targets(folder: Path) -> tuple[Path, Path]:
             return places.near(Path(a)), places.near(Path(b))
         case {"format": str(form)} if form != _FORMAT:
             raise UsageError(
-                f"another version of capsule began this pair: {_HEADER} has the format {form!r:.40},"
+                f"another version of capsule began this pair: {_HEADER} has format {form!r:.40},"
                 f" expected {_FORMAT!r}",
                 where=str(folder),
                 advice="resume the pair with the version of capsule that began the pair",

@@ -155,7 +155,7 @@ def test_a_download_that_breaks_off_goes_on_where_it_ended(tmp_path: Path, tag: 
 
 def test_a_later_call_goes_on_too(tmp_path: Path) -> None:
     with shelve(DATA, most=1000) as shelf:
-        with pytest.raises(CannotRunError, match="stopped after 3000 bytes") as caught:
+        with pytest.raises(CannotRunError, match="stopped after 2.9 KiB") as caught:
             fetch(spec(shelf.url()), tmp_path)
         assert caught.value.advice == "try again later; the download continues where it stopped"
         shelf.most = None
