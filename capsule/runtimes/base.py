@@ -58,7 +58,7 @@ class GpuShare:
         count: Devices of each rank; 0 if the rank gets none.
         local_rank: Number of the rank on its node, from 0.
         local_ranks: Ranks on the node.
-        threads: Threads of each rank, which it is left as many CPUs for.
+        threads: Threads of each rank, and so the fewest CPUs that a rank is bound to.
     """
 
     count: int = 0
@@ -78,7 +78,7 @@ class Invocation:
         cwd: Working folder, as the workload sees it.
         gpus: The GPUs that it wants. Which ones they are is decided on its node.
         devices: Names of the devices to expose, as `visible.assign` chose them; none exposes none.
-        cpus: CPUs near these devices, to which it is bound; none for those of this process.
+        cpus: CPUs near these devices, to which it is bound; empty for the CPUs of this process.
         network: True if it may use the network.
         label: Marks every process and container of this run, so that a later process can find them.
         pids: Processes and threads that it may have, None for as many as it likes; an engine that

@@ -97,10 +97,10 @@ def _request(invocation: Invocation, root: Path) -> Request | None:
 
 
 class Sampler:
-    """A running sampler; that it cannot start, dies or hangs concerns nobody else."""
+    """A running sampler. A sampler that fails to start, dies or hangs leaves the workload alone."""
 
     def __init__(self, request: Request) -> None:
-        """Start it."""
+        """Start the process."""
         self.has_gpus = bool(request.names)
         command = [sys.executable, "-P", "-m", "capsule.telemetry.sampler", request.to_word()]
         self._process: subprocess.Popen[bytes] | None = None
@@ -116,7 +116,7 @@ class Sampler:
             )
 
     def wait_until_ready(self, timeout_seconds: float) -> None:
-        """Wait at most so long for its first samples."""
+        """Wait for the first samples, at most so many seconds."""
         if self._process is None or self._process.stdout is None:
             return
         with self._process.stdout as stream:
@@ -125,13 +125,13 @@ class Sampler:
                 stream.read(len(READY))
 
     def mark(self, word: str) -> None:
-        """Have it note the time, and sample at once."""
+        """Send a mark with the time, after which the sampler samples at once."""
         if self._process is not None and self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.write(f"{word} {time.monotonic()!r}\n".encode())
 
     def stop(self) -> None:
-        """Have it take a last sample and end; it is killed if it does not."""
+        """Ask for a last sample and the end, and kill a sampler that hangs."""
         self.mark("end")
         process, self._process = self._process, None
         if process is None:
