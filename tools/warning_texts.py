@@ -398,8 +398,9 @@ NOTE_TEXTS = {
         {"capsule": _CAPSULE, "first": 5, "added": 5, "later": 1},
     ),
     "online": WarningText(
-        "A benchmark says `\"online\": true`, several ranks shared the machine's network, or the engine"
-        " could not isolate the program from the network. Results can therefore depend on it.",
+        "A benchmark says `\"online\": true`, several ranks shared the machine's network, or the"
+        " engine could not isolate the program from the network. Results can therefore depend on"
+        " it.",
         "Check the data that the program downloads.",
         {"reason": "its ranks share this machine's network, to reach each other"},
     ),

@@ -88,4 +88,3 @@ def read(
     path = folder / "journal.jsonl"
     path.write_bytes(encode([hello, *events]) + tail)
     return merge([journal.read(path, (ONE, TWO))], (ONE, TWO))
-

@@ -241,10 +241,10 @@ def test_a_network_that_cannot_be_trained_says_what_its_node_has_that_level_0_la
     path = tmp_path / "leaky.onnx"
     path.write_bytes(encode(nodes, (3, 4), constants={"w": weights(4, 5)}))
     framework = frameworks.load("numpy", "cpu", 1, "default")
-    words = {"network": "leaky", "source": str(path), "parameters": {"batch": 3}}
+    sizes = {"batch": 3}
     reason = r"LeakyRelu: its alpha is 0\.013, expected a multiple of 0\.01 from 0 to 0\.99\)"
     with pytest.raises(ValueError, match=f"no derivative of .* \\({reason}; leave trains out"):
-        trials.values(framework, **words)
+        trials.values(framework, network="leaky", source=str(path), parameters=sizes)
 
 
 def test_each_node_runs_alone_also_between_whole_numbers() -> None:
