@@ -116,10 +116,10 @@ def faults(record: Record) -> Iterator[str]:
     for key, attempt in attempts.items():
         is_required = attempt.trial.partition("/")[0] in required
         name = f"attempt {attempt.attempt} of {attempt.trial}"
-        if attempt.reason == "gpu-unused" and not is_required:
-            yield f'{name} failed as gpu-unused, but its benchmark lacks "gpu_required"'
-        elif attempt.reason == "gpu-unused" and key in sampled and key not in unused:
-            yield f"{name} failed as gpu-unused, but each rank used a GPU or may have used one"
+        if attempt.reason == "ran-without-gpu" and not is_required:
+            yield f'{name} failed as ran-without-gpu, but its benchmark lacks "gpu_required"'
+        elif attempt.reason == "ran-without-gpu" and key in sampled and key not in unused:
+            yield f"{name} failed as ran-without-gpu, but each rank used a GPU or may have used one"
         elif attempt.outcome == "completed" and is_required and key in unused:
             yield f"{name} completed, but rank {unused[key]} did not use the required GPU"
 

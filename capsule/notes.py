@@ -56,7 +56,7 @@ YOUR_KEYRING = "the user's own"
 OF_SITES = frozenset({SITE_BINDS, SITE_MPI, KEPT_KEYRING})
 """Codes of notes on files and keys of the machine that workloads could use."""
 CLOCKS, EARLY_CLOCK = "clocks", "early-clock"
-REDUCED, GPU_UNUSED = "reduced-series", "gpu-unused"
+REDUCED, WITHOUT_GPU = "reduced-series", "ran-without-gpu"
 UNCHECKED = "unchecked"
 IMAGE_REPLACED, IMAGE_NAMED = "image-replaced", "image-named"
 OF_IMAGES = frozenset({IMAGE_REPLACED, IMAGE_NAMED})
@@ -64,7 +64,7 @@ OF_IMAGES = frozenset({IMAGE_REPLACED, IMAGE_NAMED})
 DERIVED = (
     OF_IMAGES
     | OF_SITES
-    | {UNCONTAINED, IMAGE_UNUSED, REREAD, ADDED, REDUCED, GPU_UNUSED, UNCHECKED}
+    | {UNCONTAINED, IMAGE_UNUSED, REREAD, ADDED, REDUCED, WITHOUT_GPU, UNCHECKED}
 )
 """Codes of notes that follow from the rest of a record; a reader makes them again."""
 
@@ -147,7 +147,7 @@ def reduced_series(*, metrics: tuple[tuple[str, int], ...], ranks: int) -> str:
     )
 
 
-@NOTES.template(GPU_UNUSED)
+@NOTES.template(WITHOUT_GPU)
 def unused_gpu(*, benchmarks: tuple[tuple[str, int], ...]) -> str:
     """Return the note of runs that did not use the GPUs that they asked for.
 

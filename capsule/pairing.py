@@ -22,7 +22,7 @@ from capsule import interruption, places, sealing
 from capsule import plan as plans
 from capsule import session as sessions
 from capsule.digest import of_bytes
-from capsule.errors import UsageError, add_advice
+from capsule.errors import DamagedError, UsageError, add_advice
 from capsule.execute import loop
 from capsule.execute.workspace import read_file, write_durably
 from capsule.interruption import CutOff
@@ -247,10 +247,15 @@ def _read_targets(folder: Path) -> tuple[Path, Path]:
     match parse(read_file(header), where=str(header)):
         case {"format": form, "a": str(a), "b": str(b)} if form == _FORMAT and "\0" not in a + b:
             return places.near(Path(a)), places.near(Path(b))
-    raise UsageError(
-        f"another version of capsule began this pair: {_HEADER} differs from format {_FORMAT}",
-        where=str(folder),
-        advice="resume the pair with the version of capsule that began the pair",
+        case {"format": str(form)} if form != _FORMAT:
+            raise UsageError(
+                f"another version of capsule began this pair: {_HEADER} has format {form!r:.40},"
+                f" expected {_FORMAT!r}",
+                where=str(folder),
+                advice="resume the pair with the version of capsule that began the pair",
+            )
+    raise DamagedError(
+        f"expected the format {_FORMAT} and the paths of two capsules, a and b", where=str(header)
     )
 
 

@@ -300,7 +300,7 @@ def _metrics(record: Record) -> Mapping[str, MetricRuns]:
 
 
 def _author_metrics(record: Record, metrics: Mapping[str, MetricRuns]) -> dict[str, MetricRuns]:
-    """Return the metrics of the author's device: those that the re-run's lacks are without runs."""
+    """Return the metrics of the author's device; metrics that the re-run's lacks have no runs."""
     planned = {trial["id"].rpartition("/")[0] for trial in summary.planned_trials(record.plan)}
     here = {path for path, _ in plans.metric_paths(record.manifest)}
     due = dict(plans.metric_paths(otherdevice.restore_all(record.manifest)))

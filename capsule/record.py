@@ -29,7 +29,7 @@ Reason = Literal[
     "no-result",  # failed: ended well but a declared metric is missing
     "bad-result",  # failed: results that the protocol does not allow
     "timeout",  # failed: exceeded the benchmark's own time limit
-    "gpu-unused",  # failed: ended well, but never used the GPU that its benchmark requires
+    "ran-without-gpu",  # failed: ended well, but never used the GPU that its benchmark requires
     "killed",  # interrupted: ended from outside
     "walltime",  # interrupted: the run's wall time was used up
     "limit",  # interrupted: it took more of the disk, or more processes, than was allowed

@@ -290,7 +290,7 @@ def _keeps_outcome(
     """Return whether an attempt ended by what no other reading of its texts mends."""
     if attempt.exit_code != 0 or not isinstance(benchmark.subject, Command):
         return True
-    if attempt.reason == "gpu-unused":
+    if attempt.reason == "ran-without-gpu":
         return True
     if attempt.outcome != "failed":
         return False

@@ -66,7 +66,7 @@ def request(original: Capsule, options: VerifyOptions, scratch: Path) -> Request
 
 
 def manifest(original: Capsule, options: VerifyOptions) -> Manifest:
-    """Return the manifest of a capsule with what is set of it, and on the device that is chosen.
+    """Return the manifest of a capsule with the fields and the device that the options set.
 
     Raises:
         UsageError: A field is named twice, fixed, or has that value already.
@@ -168,10 +168,10 @@ def _leave_out(original: Capsule) -> LeftOut:
 
 
 def _leave_out_of_device(planned: Plan) -> tuple[str, ...]:
-    """Return what does not run on the device that is chosen, as sentences.
+    """Return sentences on benchmarks and claims that do not run on the chosen device.
 
     Raises:
-        UsageError: Nothing would be left.
+        UsageError: No benchmark runs there.
     """
     sentences = otherdevice.list_left_out(planned.manifest)
     if not planned.groups:

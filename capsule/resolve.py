@@ -476,8 +476,22 @@ def _notes(
             replaces=replace(request, image=None).has_image,
             verifies=request.used is not None,
         )
-    if prepared.open_network is not None:
-        yield notes.NOTES("online", reason=prepared.open_network)
+    if (reason := _explain_network(manifest, runtime, prepared)) is not None:
+        yield notes.NOTES("online", reason=reason)
     ranks, cpus = manifest.resources.ranks_per_node, len(os.sched_getaffinity(0))
     if (wanted := threads(manifest) * ranks) > cpus:
         yield notes.oversubscription(threads=wanted, ranks=ranks, cpus=cpus)
+
+
+def _explain_network(manifest: Manifest, runtime: Runtime, prepared: Prepared) -> str | None:
+    """Return why workloads in containers could reach the network, None if they could not.
+
+    Without a container they always can, which another note says.
+    """
+    if prepared.open_network is not None:
+        return prepared.open_network
+    online = [one.id for one in manifest.benchmarks if one.online]
+    if not online or not runtime.contained:
+        return None
+    says = "benchmark {} says" if len(online) == 1 else "{} and {} more benchmarks say"
+    return f'{says.format(online[0], len(online) - 1)} "online": true'

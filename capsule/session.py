@@ -343,7 +343,7 @@ def assemble(session: Session, execution: Execution) -> Record:
         record = earlier_runs.merge(record, session.earlier)
     # of all runs that it has now
     due = [rankseries.note(record.samples), deviceseries.note(record)]
-    codes = {notes.REDUCED, notes.GPU_UNUSED}
+    codes = {notes.REDUCED, notes.WITHOUT_GPU}
     if session.follows is not None:
         due.append(reexecution.clock_note(session.follows, record))
         codes.add(notes.CLOCKS)

@@ -18,8 +18,10 @@ def size(size_bytes: int) -> str:
 
     >>> size(1_500_000), size(10 << 30)
     ('1.4 MiB', '10.0 GiB')
+    >>> size(1_023), size(1_024)
+    ('1023 bytes', '1.0 KiB')
     """
-    for power, unit in ((30, "GiB"), (20, "MiB")):
+    for power, unit in ((30, "GiB"), (20, "MiB"), (10, "KiB")):
         if size_bytes >= 1 << power:
             return f"{size_bytes / (1 << power):.1f} {unit}"
     return f"{size_bytes} bytes"

@@ -37,7 +37,8 @@ class Outcome:
         metric: Name of what decides, in `unit`.
         direction: `lower` or `higher` is better.
         method: `grid`, `random` or `halton`.
-        trials: How many there were under each seed; `failed` of all have no value.
+        trials: Number of points, each of which is a trial under each seed.
+        failed: Number of trials of all seeds that have no value.
         scores: By seed, the median over studies of the best of each; None where half have none.
         studies: The best of each study, by study, the median over seeds.
         budget: After how many trials, drawn from all without replacement, which quality is the

@@ -255,3 +255,21 @@ def test_gpus_of_an_allocation_are_looked_for_on_its_nodes(
             resolve(asked)
     else:
         assert resolve(asked).launcher.name == "srun"
+
+
+def test_a_network_that_benchmarks_ask_for_is_noted(
+    tmp_path: Path, engines: list[str], site: WriteSite
+) -> None:
+    wanted = request(tmp_path)
+    first = replace(wanted.manifest.benchmarks[0], id="first", online=True)
+    for benchmarks, says in (
+        ((first,), "benchmark first says"),
+        ((first, replace(first, id="second"), replace(first, online=False)), "first and 1 more"),
+    ):
+        manifest = replace(wanted.manifest, benchmarks=benchmarks)
+        (note,) = resolve(replace(wanted, manifest=manifest)).notes
+        assert note.code == "online"
+        assert note.sentence.startswith(f"workloads could reach the network: {says}")
+        assert note.sentence.endswith('"online": true')
+        on_host = resolve(replace(wanted, manifest=manifest, runtime="host")).notes
+        assert "online" not in [note.code for note in on_host]

@@ -109,8 +109,8 @@ METRIC_TEXTS = {
     "copy_time": "Mean time of the copy of a minibatch to the GPU, by CUDA events. Copies and steps"
     " overlap. Only on a GPU.",
     "data_bytes_per_second": "Bytes of samples per second, as the network takes them.",
-    "data_share": "Share of the epoch's time that the host waits for the next minibatch, copies to"
-    " a GPU left out.",
+    "data_share": "Share of the epoch's time that the host waits for the next minibatch, without"
+    " copies to a GPU.",
     "efficiency": "`speedup` divided by the ratio of the numbers of ranks. 1 is perfect.",
     "element_error_ratio": "Largest error of one element divided by its bound. Right results"
     " stay at or below 1.",

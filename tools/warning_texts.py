@@ -261,12 +261,12 @@ WARNING_TEXTS = {
         "Run again on an idle machine.",
         {"load": "2 of 2 CPUs"},
     ),
-    "gpus-surplus": WarningText(
+    "rank-uses-one-gpu": WarningText(
         "Each process of levels 0 to 3 measures on one GPU. Its other GPUs would do nothing.",
         "Ask for one GPU for each process, and for more processes.",
         {"gpus": 4},
     ),
-    "gpu-idle": WarningText(
+    "ran-without-gpu": WarningText(
         "In at least 5 s, no process of the run was on its GPU, and the memory of the GPU did not"
         " grow.",
         "Install software that supports the GPU, such as a build of the framework with CUDA.",
@@ -348,7 +348,7 @@ NOTE_TEXTS = {
         "Claim the metrics whose whole series you need: capsule reduces claimed metrics last.",
         {"metrics": [["step_time", 1]], "ranks": 1024},
     ),
-    "gpu-unused": WarningText(
+    "ran-without-gpu": WarningText(
         "The runs asked for a GPU. In at least 5 s, no process was on it, the GPU was idle,"
         " and its memory grew by less than 50 MiB.",
         "Install software that supports the GPU. For a command, `\"gpu_required\": true` makes such"
@@ -398,8 +398,9 @@ NOTE_TEXTS = {
         {"capsule": _CAPSULE, "first": 5, "added": 5, "later": 1},
     ),
     "online": WarningText(
-        "Several ranks shared the machine's network, or the engine could not isolate the program"
-        " from the network. Results can therefore depend on the network.",
+        "A benchmark says `\"online\": true`, several ranks shared the machine's network, or the"
+        " engine could not isolate the program from the network. Results can therefore depend on"
+        " it.",
         "Check the data that the program downloads.",
         {"reason": "its ranks share this machine's network, to reach each other"},
     ),

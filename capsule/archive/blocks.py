@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from capsule import sizes
 from capsule.archive.limits import MOST_LINE_BYTES, require_short_lines
@@ -10,6 +11,8 @@ from capsule.errors import DamagedError
 
 # so many bytes of lines are taken together: more of their values no longer stay in the cache
 PIECE = 1 << 17
+
+_Line = TypeVar("_Line")
 
 
 def of(pieces: Iterable[bytes], where: str, most: int = MOST_LINE_BYTES) -> Iterator[bytes]:
@@ -55,3 +58,30 @@ def lines(block: bytes, start: int, stop: int) -> Iterator[tuple[int, int]]:
     while (end := block.find(b"\n", start, stop)) >= 0:
         yield start, end
         start = end + 1
+
+
+def read(
+    pieces: Iterable[bytes],
+    read_line: Callable[[bytes, str], _Line],
+    *,
+    where: str,
+    most: int = MOST_LINE_BYTES,
+) -> tuple[_Line, ...]:
+    """Return the value of each line.
+
+    Args:
+        pieces: The bytes of the file, cut anywhere.
+        read_line: Returns the value of a line, from its bytes without the line end and from its
+            place for messages.
+        where: Name of the file in messages.
+        most: Largest number of bytes of a line.
+
+    Raises:
+        DamagedError: A line is too long, or the last line does not end; and whatever `read_line`
+            raises.
+    """
+    values: list[_Line] = []
+    for block in of(pieces, where, most):
+        for start, end in lines(block, 0, len(block)):
+            values.append(read_line(block[start:end], f"{where}:{len(values) + 1}"))
+    return tuple(values)

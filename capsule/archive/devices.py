@@ -9,7 +9,7 @@ from typing import Any
 
 from capsule import digest, schema
 from capsule.archive import blocks, flat
-from capsule.archive.strict import parse_line
+from capsule.archive.strict import parse_line, require_canonical
 from capsule.errors import DamagedError
 from capsule.record import DeviceSeries, Quantity
 from capsule.series import pack
@@ -53,18 +53,16 @@ def read(pieces: Iterable[bytes], *, where: str) -> tuple[DeviceSeries, ...]:
         DamagedError: Names the line.
     """
     check = flat.checker(schema.load("devices-1"))
-    devices: list[DeviceSeries] = []
-    for block in blocks.of(pieces, where):
-        for start, end in blocks.lines(block, 0, len(block)):
-            at = f"{where}:{len(devices) + 1}"
-            value = parse_line(block[start:end], where=at)
-            if fault := check(value):
-                raise DamagedError(fault, where=at)
-            line = _line(value)
-            if write(line) != block[start : end + 1]:
-                raise DamagedError("expected a line of a device in canonical form", where=at)
-            devices.append(line)
-    return tuple(devices)
+    return blocks.read(pieces, lambda data, at: _read(data, check, at), where=where)
+
+
+def _read(data: bytes, check: flat.Check, where: str) -> DeviceSeries:
+    value = parse_line(data, where=where)
+    if fault := check(value):
+        raise DamagedError(fault, where=where)
+    line = _line(value)
+    require_canonical(data, write(line), where=where)
+    return line
 
 
 def _line(value: dict[str, Any]) -> DeviceSeries:

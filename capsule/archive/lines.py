@@ -114,15 +114,14 @@ def read_attempts(pieces: Iterable[bytes], *, where: str) -> tuple[Attempt, ...]
         DamagedError: Names the line.
     """
     check = flat.checker(schema.load("attempt-1"))
-    attempts: list[Attempt] = []
-    for block in blocks.of(pieces, where, MOST_TEXT_BYTES):
-        for start, end in blocks.lines(block, 0, len(block)):
-            at = f"{where}:{len(attempts) + 1}"
-            value = parse_line(block[start:end], where=at)
-            if fault := check(value):
-                raise DamagedError(fault, where=at)
-            attempts.append(attempt_from_json(value))
-    return tuple(attempts)
+
+    def read_line(data: bytes, at: str) -> Attempt:
+        value = parse_line(data, where=at)
+        if fault := check(value):
+            raise DamagedError(fault, where=at)
+        return attempt_from_json(value)
+
+    return blocks.read(pieces, read_line, where=where, most=MOST_TEXT_BYTES)
 
 
 def attempt_from_json(value: Mapping[str, Any]) -> Attempt:

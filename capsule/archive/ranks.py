@@ -10,7 +10,7 @@ from typing import Any
 from capsule import digest, schema
 from capsule.archive import blocks, flat
 from capsule.archive.lines import from_json, to_json
-from capsule.archive.strict import parse_canonical_line, parse_line
+from capsule.archive.strict import parse_canonical_line, parse_line, require_canonical
 from capsule.errors import DamagedError
 from capsule.record import RankSamples
 from capsule.series import pack
@@ -19,8 +19,6 @@ _TEXTS = ("metric", "trial", "unit", "direction", "kind", "per")
 _NUMBERS = ("attempt", "seed", "count", "discarded")
 # numbers that Python writes otherwise than orjson
 _AS_PYTHON_WRITES = re.compile(rb"0\.0000|[0-9]e[-+0-9]")
-# bytes of a line that an error shows
-_SHOWN = 40
 _SERIES = ("values", "whole", "last", "least", "median", "largest")
 
 
@@ -45,12 +43,7 @@ def read(pieces: Iterable[bytes], *, where: str) -> tuple[RankSamples, ...]:
         DamagedError: Names the line.
     """
     check = flat.checker(schema.load("ranks-1"))
-    samples: list[RankSamples] = []
-    for block in blocks.of(pieces, where):
-        for start, end in blocks.lines(block, 0, len(block)):
-            at = f"{where}:{len(samples) + 1}"
-            samples.append(_read(block[start:end], check, at))
-    return tuple(samples)
+    return blocks.read(pieces, lambda data, at: _read(data, check, at), where=where)
 
 
 def _read(data: bytes, check: flat.Check, where: str) -> RankSamples:
@@ -63,14 +56,8 @@ def _read(data: bytes, check: flat.Check, where: str) -> RankSamples:
         line = _line(value)
     except ValueError as error:
         raise DamagedError(str(error), where=where) from None
-    if not is_canonical and (due := write(line)) != data + b"\n":
-        pairs = enumerate(zip(due, data + b"\n", strict=False))
-        at = next(place for place, (right, found) in pairs if right != found)
-        raise DamagedError(
-            f"found {data[at : at + _SHOWN]!r} at byte {at} of the line, expected"
-            f" {due[at : at + _SHOWN]!r} as in the canonical form",
-            where=where,
-        )
+    if not is_canonical:
+        require_canonical(data, write(line), where=where)
     return line
 
 

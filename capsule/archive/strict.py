@@ -33,6 +33,8 @@ _MOST_FOREIGN = 32 << 20
 _TOO_DEEP = b"\n" + b" " * 128
 _BLANK_LINE = b"\n\n"
 _FEW_BRACKETS = 64
+# bytes of a line that an error shows
+_SHOWN = 40
 # orjson ends the process where it is given no memory
 MEMORY_IS_LIMITED = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
@@ -80,6 +82,28 @@ def parse_canonical_line(data: bytes) -> Any:
     """
     few = data.count(b"{") + data.count(b"[") <= _FEW_BRACKETS
     return _fast(data, _is_line) if few else None
+
+
+def require_canonical(data: bytes, due: bytes, *, where: str) -> None:
+    """Raise unless a line of JSON Lines is what its value is written as.
+
+    Args:
+        data: The line, without its line end.
+        due: The line that the value is written as, with its line end.
+        where: Place for the message.
+
+    Raises:
+        DamagedError: Names the first byte that differs.
+    """
+    found = data + b"\n"
+    if found != due:
+        pairs = enumerate(zip(due, found, strict=False))
+        at = next(place for place, (right, wrong) in pairs if right != wrong)
+        raise DamagedError(
+            f"found {found[at : at + _SHOWN]!r} at byte {at} of the line, expected"
+            f" {due[at : at + _SHOWN]!r} as in the canonical form",
+            where=where,
+        )
 
 
 def _fast(

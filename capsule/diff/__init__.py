@@ -92,9 +92,9 @@ class Pair:
         scale: Why the numbers of the two sides are not of one scale, None where they are.
         altered: What of the manifest was set that its metric of a machine depends on, None for
             nothing.
-        not_run: Why a side did not run it on its device, None where both were to.
-        is_moved: True for a metric of a machine where the two sides ran on different devices by the
-            choice of a verifier.
+        not_run: Why a side did not run it on its device, None if both sides were to run it.
+        is_moved: True for a machine metric whose sides ran on different devices by the choice of a
+            verifier.
         names: What the sides are called.
     """
 

@@ -19,10 +19,10 @@ _COMMAND = "command"
 
 
 def mark(pairs: Iterable[Pair], original: Record, rerun: Record) -> Iterator[Pair]:
-    """The same pairs, but marked where a device keeps them from being judged.
+    """Mark the pairs that a change of device excludes from judgement.
 
-    Metrics of a machine on two devices are not compared. Nor are claims about equal bits, and
-    what a framework cannot run on the device that the verifier chose.
+    Excluded are machine metrics on two devices, claims about equal bits, and benchmarks that a
+    framework cannot run on the device that the verifier chose.
     """
     moved = [one for one in (original.manifest, rerun.manifest) if one.other_device is not None]
     if not moved:
@@ -36,7 +36,7 @@ def mark(pairs: Iterable[Pair], original: Record, rerun: Record) -> Iterator[Pai
 
 
 def notes(original: Record, rerun: Record) -> Iterator[Note]:
-    """Yield what the re-run left out on its device without a claim that says so."""
+    """Yield notes on benchmarks without claims that did not run on the re-run's device."""
     manifest = rerun.manifest
     claimed = {tuple(one.metric.split("/")[::2]) for one in original.claims}
     left_out: dict[str, dict[str, None]] = {}
@@ -50,7 +50,7 @@ def notes(original: Record, rerun: Record) -> Iterator[Note]:
 
 
 def _find_reason(pair: Pair, moved: Sequence[Manifest]) -> str | None:
-    """Return why a claim is not judged on the devices that verifiers chose; None where it is."""
+    """Return why a claim is not judged on the verifiers' devices, None if it is judged."""
     framework = pair.metric.split("/")[2]
     name = quick.benchmark_of(pair.metric)
     for manifest in moved:

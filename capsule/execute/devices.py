@@ -1,4 +1,4 @@
-"""Activity of devices during the trials of a process start, out of its samplers' traces."""
+"""Activity of devices during the trials of a process start, from its samplers' traces."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def find(
     attempts: Mapping[str, int],
     most_points: int,
 ) -> Iterator[DeviceSeries]:
-    """Yield what each device of each rank did during each trial.
+    """Yield the activity of each device of each rank during each trial.
 
     Args:
         journal: Reports of all ranks.
         group: Trials of the process start.
         start: Its files.
         nodes: Index of the node of each rank.
-        attempts: Number of the attempt of each trial; others are left out.
-        most_points: Points of one device and trial at most.
+        attempts: Number of the attempt of each trial; other trials are left out.
+        most_points: Largest number of points of one device and trial.
     """
     is_command = isinstance(group.subject, Command)
     for rank, files in enumerate(start.rank_files()):
@@ -65,7 +65,7 @@ def _find_window(
 ) -> tuple[Span, tuple[Span, ...]] | None:
     """Return the span of a trial on a rank, and what of it is timed; None if unknown.
 
-    A command is a process that is timed whole; trials of a level say when they ran.
+    A command is timed from the start to the end of its process; a level reports its spans.
     """
     last = max((track.times[-1] for track in seen.tracks if track.times), default=None)
     end = last if seen.ended is None else seen.ended
@@ -121,7 +121,7 @@ def _fail(
         " was on the GPU, and the GPU's memory did not grow; check that the program's software"
         ' supports the GPU, or remove "gpu_required"'
     )
-    return replace(report, outcome="failed", reason="gpu-unused", message=message)
+    return replace(report, outcome="failed", reason="ran-without-gpu", message=message)
 
 
 def count_points(plan: Plan) -> int:

@@ -69,12 +69,11 @@ class TrialReport:
         series: Its metrics so far.
         resumed_after: Epochs that an earlier attempt trained, None for none.
         unended: Ranks that say nothing of its end, where another one says that it failed.
-        leaves: Whether the process ended with it, so that others have no turn there.
+        leaves: Whether the process ended with this trial, and left its other trials.
         world: What is known of the world of its ranks, see `capsule.starts`.
-        windows: When it ran on each rank, where the program says so.
-        switches: Precision switches of the framework that held in it, by name; empty where none
-            were reported.
-        off_tensor_cores: Kernel that computed a product, where none used tensor cores; else empty.
+        windows: Time of the trial on each rank that reported one.
+        switches: Precision switches of the framework within the trial, by name; empty if unknown.
+        off_tensor_cores: Kernel of a product, if no kernel used tensor cores; else empty.
     """
 
     trial: str

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from capsule import archive, offline, places
 from capsule import site as sites
-from capsule.errors import ExecutionError, UsageError
+from capsule.errors import CannotRunError, ExecutionError, UsageError
 from capsule.fetching import locations
 from capsule.fetching.locations import Artifact, Deposit, Location, Web
 
@@ -60,10 +60,13 @@ def fetch(text: str, expected: str | None = None, hear: Hear = lambda *_: None) 
     folder = sites.cache_folder(sites.load()) / "capsules"
     if expected is not None and (kept := _look_up(folder, expected)):
         return Fetched(path=kept, id=kept.name.removesuffix(_ENDING), name=location.name)
-    offline.require_network(
-        "this capsule" if expected else "this capsule (the cache is searched only by --id)",
-        where=location.name,
-    )
+    if expected is None and offline.is_on():
+        raise CannotRunError(
+            "--offline forbids fetching this capsule, and only --id finds a capsule in the cache",
+            where=location.name,
+            advice="give the capsule's id with --id",
+        )
+    offline.require_network("this capsule", where=location.name)
     if expected is None and isinstance(location, Web) and location.is_open:
         raise UsageError(
             "plain HTTP cannot authenticate the capsule: anybody on the network path could replace"

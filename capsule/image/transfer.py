@@ -275,15 +275,21 @@ class Transfer:
         scheme, _, rest = challenge.partition(" ")
         stored = _stored_login(self._reference.registry)
         basic = f"Basic {stored}" if stored else None
-        if scheme.lower() == "basic" and basic:
-            return basic
-        wanted = _parameters(rest)
-        realm = wanted.get("realm", "")
-        if scheme.lower() != "bearer" or not _is_private(realm):
+        if scheme.lower() == "basic":
+            if basic is not None:
+                return basic
             raise CannotRunError(
                 f"{self._reference.registry} asks for a login, and none is stored",
                 where=str(self._reference),
                 advice=f"log in first: docker login {self._reference.registry}",
+            )
+        wanted = _parameters(rest)
+        realm = wanted.get("realm", "")
+        if fault := _find_fault(scheme, realm):
+            raise CannotRunError(
+                f"{self._reference.registry} asks for a login, {fault}",
+                where=str(self._reference),
+                advice=_ASK,
             )
         query = {str(name): wanted[name] for name in ("service", "scope") if name in wanted}
         with self._request(realm, "application/json", basic, query) as response:
@@ -303,6 +309,21 @@ def _settle(answer: Future[_T], work: Callable[[], _T]) -> None:
         answer.set_result(work())
     except BaseException as error:
         answer.set_exception(error)
+
+
+def _find_fault(scheme: str, realm: str) -> str | None:
+    """Return why a login for a token is refused, None if it is safe.
+
+    Args:
+        scheme: Scheme of the challenge.
+        realm: Address that sends tokens.
+    """
+    if scheme.lower() != "bearer":
+        return f"found the scheme {scheme[:80]!r}, expected Basic or Bearer"
+    if not _is_private(realm):
+        # what follows the question mark may be a signature that grants access
+        return f"found the realm {realm.partition('?')[0][:200]!r}, expected an https:// address"
+    return None
 
 
 def _parameters(challenge: str) -> dict[str, str]:

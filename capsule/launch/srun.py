@@ -160,9 +160,9 @@ def require_allocation(resources: Resources, *, where: str) -> None:
 
 
 def _variables() -> dict[str, str]:
-    """Return the caller's, but for what would make the step another one, or look like MPI's own.
+    """Return the caller's environment without variables that change the step or belong to MPI.
 
-    Its lists of GPUs stay here too: Slurm writes that of each node into the tasks there.
+    Lists of GPUs are left out too: Slurm gives each task the list of its own node.
     """
     kept = {
         name: value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -133,10 +133,7 @@ class Journal:
         reason: str | None,
         message: str,
         seconds: float,
-        measured: Sequence[tuple[float, float]] = (),
-        found: Mapping[str, object] = {},
-        *,
-        leaves: bool = False,
+        facts: Mapping[str, object] = {},
     ) -> None:
         """Say how a trial ended.
 
@@ -145,13 +142,13 @@ class Journal:
             reason: Why it failed, None if it completed.
             message: Words of the failure, or a remark.
             seconds: Its duration.
-            measured: Spans of the monotonic clock in which it measured, in seconds.
-            found: Further fields: `switches` and `off_tensor_cores` where they are known.
-            leaves: True if this process ends after it, and begins no other trial.
+            facts: Further fields: `timed` (spans of the monotonic clock in which it measured, in
+                seconds), `leaves` (true if this process begins no other trial), `switches` and
+                `off_tensor_cores`.
         """
         self._append(
             {
-                **found,
+                **facts,
                 "event": "end",
                 "trial": trial,
                 "outcome": "failed" if reason else "completed",
@@ -159,8 +156,6 @@ class Journal:
                 "message": message[:_MESSAGE_CHARACTERS],
                 "seconds": seconds,
                 "at": monotonic(),
-                "timed": measured,
-                **({"leaves": True} if leaves else {}),
             }
         )
         self._sync()

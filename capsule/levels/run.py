@@ -183,8 +183,10 @@ def _run_trial(
     if reason is None and report.non_finite:
         reason, message = "non-finite", f"not finite: {', '.join(report.non_finite)}"
     seconds = perf_counter() - started
-    found = _list_findings(trial, framework, report)
-    journal.end(trial.id, reason, message, seconds, SPANS.take(), found, leaves=is_lost)
+    facts = {"timed": SPANS.take(), **_list_findings(trial, framework, report)}
+    if is_lost:
+        facts["leaves"] = True
+    journal.end(trial.id, reason, message, seconds, facts)
     if reason is not None:
         # over MPI the others would wait for what this rank does not send any more
         mpi.leave(1)

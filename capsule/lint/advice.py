@@ -212,7 +212,7 @@ def _gpu_warnings(manifest: Manifest) -> Iterator[Located]:
     """Warn of GPUs that capsule's own measuring code would leave idle."""
     gpus = manifest.resources.gpus_per_rank
     if gpus > 1 and any(not isinstance(one.subject, Command) for one in manifest.benchmarks):
-        yield Located.at("/resources/gpus_per_rank", words.WARNINGS("gpus-surplus", gpus=gpus))
+        yield Located.at("/resources/gpus_per_rank", words.WARNINGS("rank-uses-one-gpu", gpus=gpus))
 
 
 def _name_warnings(manifest: Manifest) -> Iterator[Located]:

@@ -141,7 +141,7 @@ def _of_idle_gpus(record: Record) -> Iterator[Located]:
     runs = Counter(trial.partition("/")[0] for trial, _ in unused)
     for place, benchmark in enumerate(record.manifest.benchmarks):
         if runs[benchmark.id]:
-            sentence = words.WARNINGS("gpu-idle", runs=runs[benchmark.id])
+            sentence = words.WARNINGS("ran-without-gpu", runs=runs[benchmark.id])
             yield Located.at(pointer("benchmarks", place), sentence)
 
 

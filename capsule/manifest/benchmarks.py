@@ -43,7 +43,7 @@ def benchmark(
         device: `cpu` or `cuda`, which decides what can be measured.
         files: Where a user's file is read from.
         problems: Collects what a schema can't say: unknown operators, sets, frameworks, parameters.
-            Of a framework that lacks the device nothing is noted where another one has it.
+            A framework that lacks the device gets no note if another framework has the device.
     """
     if "command" in raw:
         if raw.get("gpu_required") and device == "cpu":

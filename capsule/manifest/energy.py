@@ -8,8 +8,8 @@ from capsule.manifest.model import Benchmark, Metric
 ENERGY = Metric(
     name="energy", unit="J", direction="lower", kind="machine", resolution=0.001, per="trial"
 )
-"""Energy of the whole GPUs of a trial, or of the whole processor packages without a GPU, while what
-is timed ran. A run has none where the counters do not tell it."""
+"""Energy of the whole GPUs of a trial during its timed part; without a GPU, of the whole processor
+packages. A run lacks the metric if the counters do not show the energy."""
 
 
 def metrics(benchmark: Benchmark) -> tuple[Metric, ...]:

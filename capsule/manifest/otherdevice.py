@@ -1,4 +1,4 @@
-"""Another device than the author's, chosen by a verifier: what does not run there, and why."""
+"""Manifests on the device that a verifier chose, and reasons for what does not run there."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def put(raw: Raw, device: str, problems: Problems) -> Raw:
 
 
 def differ(one: Manifest, other: Manifest) -> bool:
-    """Return whether a verifier chose another device for one of two manifests than the other's."""
+    """Return whether two manifests have different devices by the choice of a verifier."""
     has_choice = one.other_device is not None or other.other_device is not None
     return has_choice and one.resources.device != other.resources.device
 
@@ -75,7 +75,7 @@ def compares_bits(claim_type: str, metric: str, *, of_command: bool) -> bool:
 
 
 def list_left_out(manifest: Manifest) -> tuple[str, ...]:
-    """Return what does not run on the device that a verifier chose, with one reason each."""
+    """Return benchmarks and claims that do not run on the verifier's device, by reason."""
     named: dict[str, list[str]] = {}
     for benchmark in manifest.benchmarks:
         for reason in dict.fromkeys(benchmark.refusals.values()):
@@ -103,7 +103,7 @@ def place(
     *,
     is_strict: bool,
 ) -> Benchmark:
-    """Return a benchmark with what its frameworks refuse and lack on a device.
+    """Return a benchmark with the refusals and missing metrics of its frameworks on a device.
 
     Args:
         benchmark: As the plan has it.
@@ -126,7 +126,7 @@ def place(
         stated = _find_refusals(benchmark, entry, device, is_strict=is_strict)
         benchmark = _move_metrics(benchmark, entry, stated, device)
     elif device is None and (stated or own is not None):
-        problems.add(here, "the plan is of another device, but the record names none")
+        problems.add(here, "the plan is for another device, but the record names no device")
     for name in (*stated, *(own or ())):
         if name not in benchmark.frameworks:
             message = f"the plan has the framework {quote(name)}, which the benchmark lacks"

@@ -143,7 +143,7 @@ def refusals(
 ) -> Iterator[tuple[str, str]]:
     """JSON pointers of frameworks, or of an optimizer, that cannot train so, and why.
 
-    Of a framework that lacks the device nothing is said where another one has it.
+    A framework that lacks the device is left out if another framework has the device.
 
     Args:
         raw: The entry.

@@ -282,10 +282,11 @@ WARNINGS |= {
     " accept",
     "busy": "machine busy at start ({load}): timings are unreliable. Run again when no other"
     " program runs",
-    "gpus-surplus": 'a process of levels 0 to 3 uses one GPU, and "gpus_per_rank" is {gpus:d}.'
+    "rank-uses-one-gpu": 'a process of levels 0 to 3 uses one GPU, and "gpus_per_rank" is {gpus:d}.'
     ' Write "gpus_per_rank": 1, and in "ranks_per_node" one process for each GPU',
-    "gpu-idle": "{runs:d} {runs:run|runs} did not use the GPU that the resources ask for. Check"
-    ' that the software supports the GPU; beside "command", "gpu_required": true fails such runs',
+    "ran-without-gpu": "{runs:d} {runs:run|runs} did not use the GPU that the resources ask for."
+    ' Check that the software supports the GPU; beside "command", "gpu_required": true fails such'
+    " runs",
 }
 
 

@@ -58,7 +58,7 @@ class GpuShare:
         count: Devices of each rank; 0 if the rank gets none.
         local_rank: Number of the rank on its node, from 0.
         local_ranks: Ranks on the node.
-        threads: Threads of each rank, which it is left as many CPUs for.
+        threads: Threads of each rank, and so the fewest CPUs that a rank is bound to.
     """
 
     count: int = 0
@@ -78,7 +78,7 @@ class Invocation:
         cwd: Working folder, as the workload sees it.
         gpus: The GPUs that it wants. Which ones they are is decided on its node.
         devices: Names of the devices to expose, as `visible.assign` chose them; none exposes none.
-        cpus: CPUs near these devices, to which it is bound; none for those of this process.
+        cpus: CPUs near these devices, to which it is bound; empty for the CPUs of this process.
         network: True if it may use the network.
         label: Marks every process and container of this run, so that a later process can find them.
         pids: Processes and threads that it may have, None for as many as it likes; an engine that
@@ -394,6 +394,45 @@ class Started:
     def stop(self) -> None:
         """End it and everything it started."""
         self._process.stop()
+
+
+class Followed:
+    """A started process, and the work that follows its end.
+
+    Args:
+        running: The process.
+        follow: Called with the end that `wait` returns, and with None after `stop`.
+    """
+
+    def __init__(self, running: Running, follow: Callable[[Ended | None], None]) -> None:
+        self._running = running
+        self._follow = follow
+
+    def wait(self, timeout_seconds: float) -> Ended | None:
+        """Wait at most so long; None while it still runs."""
+        ended = self._running.wait(timeout_seconds)
+        if ended is not None:
+            self._follow(ended)
+        return ended
+
+    def tasks(self) -> int:
+        """Return the number of tasks of the process."""
+        return self._running.tasks()
+
+    def memory_bytes(self, most: int) -> int:
+        """Return the memory of the process in bytes."""
+        return self._running.memory_bytes(most)
+
+    def describe(self) -> str:
+        """Describe the activity of the process."""
+        return self._running.describe()
+
+    def stop(self) -> None:
+        """End it and everything it started, then do the work."""
+        try:
+            self._running.stop()
+        finally:
+            self._follow(None)
 
 
 def start_command(prepared: Prepared, wrapped: Wrapped, invocation: Invocation) -> Process:

@@ -125,7 +125,7 @@ class ContainerEngine(ABC):
 
     @abstractmethod
     def _name_device(self, slot: Slot, name: str) -> str:
-        """Return what the engine calls a GPU that has a name here."""
+        """Return the engine's name of a GPU."""
 
     def explain_refusal(self, message: str, mounts: Sequence[Mount]) -> str:  # noqa: ARG002
         """Explain why the engine did not create a container."""
@@ -250,9 +250,9 @@ class ContainerEngine(ABC):
             self.remove(name)
 
     def _name_devices(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return what the engine calls NVIDIA GPUs.
+        """Return the engine's names of NVIDIA GPUs.
 
-        The engine is not in the job, where indices can count some of the GPUs alone.
+        The engine runs outside the job, and indices in a job can count only some of the GPUs.
         """
         if not names:
             return ()

@@ -54,12 +54,12 @@ def find(root: Path = Path("/")) -> Devices | None:
 
 
 def is_intel_card(folder: Path) -> bool:
-    """Return whether a PCI device is a GPU of Intel's for data centres, no integrated one."""
+    """Return whether a PCI device is a GPU of Intel for data centres, unlike integrated GPUs."""
     return (_first_line(folder / "vendor"), _first_line(folder / "class")) == INTEL_CARD
 
 
 def ask_nvml(ask: Callable[[ModuleType], _T]) -> _T | None:
-    """Return what a call answers that is handed NVIDIA's library, None where it cannot be used."""
+    """Return the result of a function of NVIDIA's library, None if the library is unusable."""
     import pynvml
 
     try:

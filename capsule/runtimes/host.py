@@ -17,6 +17,7 @@ from capsule.runtimes.base import (
     NETWORK,
     Availability,
     Ended,
+    Followed,
     Invocation,
     Mount,
     NeverStarted,
@@ -106,7 +107,14 @@ class Host:
         running = Started(started, _judge)
         if own is None or invocation.scratch is None:
             return running
-        return _Private(running, own, is_last=invocation.scratch.is_last)
+        is_last, folders = invocation.scratch.is_last, own
+
+        def follow(ended: Ended | None) -> None:
+            # other processes of the same start need them after one that ended well
+            if is_last or ended is None or ended.exit_code != 0:
+                folders.remove()
+
+        return Followed(running, follow)
 
     def limits_memory(self) -> bool:
         """Return False: nothing limits memory, so it is watched."""
@@ -129,45 +137,6 @@ class Host:
     def find_homes(self, label: str, scratch: Scratch) -> Iterator[Path]:
         """Return possible HOMEs of a rank, which are removed after its end."""
         return (folders.home for folders in choose(label, scratch))
-
-
-class _Private:
-    """A process that has folders of its own, which go when it has ended.
-
-    Args:
-        running: The process.
-        own: Its folders.
-        is_last: True if no other process of the same start needs them after one that ended well.
-    """
-
-    def __init__(self, running: Running, own: Folders, *, is_last: bool) -> None:
-        self._running = running
-        self._own = own
-        self._is_last = is_last
-
-    def wait(self, timeout_seconds: float) -> Ended | None:
-        """Wait at most so long; None while it still runs."""
-        ended = self._running.wait(timeout_seconds)
-        if ended is not None and (self._is_last or ended.exit_code != 0):
-            self._own.remove()
-        return ended
-
-    def tasks(self) -> int:
-        """Return the number of tasks of the process."""
-        return self._running.tasks()
-
-    def memory_bytes(self, most: int) -> int:
-        """Return the memory of the process in bytes."""
-        return self._running.memory_bytes(most)
-
-    def describe(self) -> str:
-        """Describe the activity of the process."""
-        return self._running.describe()
-
-    def stop(self) -> None:
-        """End it and everything it started, and remove its folders."""
-        self._running.stop()
-        self._own.remove()
 
 
 def _move_in(invocation: Invocation, own: Folders) -> Invocation:

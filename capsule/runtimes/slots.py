@@ -50,7 +50,7 @@ class Slot:
 
 
 def find(vendor: Vendor, root: Path = Path("/")) -> tuple[Slot, ...] | None:
-    """Return the GPUs that this process may use, by index; None if they cannot be told."""
+    """Return the GPUs that this process may use, by index; None if unknown."""
     tree = Tree(root)
     match vendor:
         case "nvidia" if tree.live:
@@ -68,7 +68,7 @@ def find(vendor: Vendor, root: Path = Path("/")) -> tuple[Slot, ...] | None:
 def locate(
     vendor: Vendor, names: Sequence[str], slots: Sequence[Slot], environment: Mapping[str, str]
 ) -> tuple[Slot | None, ...]:
-    """Return the slot of each named GPU, None for one that cannot be told.
+    """Return the slot of each named GPU, None for an unknown slot.
 
     Args:
         vendor: Whose they are.
@@ -108,10 +108,10 @@ def choose_cpus(
     threads: int,
     root: Path = Path("/"),
 ) -> tuple[int, ...]:
-    """Return the CPUs near the GPUs of a rank, to which it is bound; empty to leave it as it is.
+    """Return the CPUs near the GPUs of a rank, to which it is bound; empty for no binding.
 
-    It is left as it is if a NUMA node is unknown, if it may use no other CPUs anyway, and if the
-    threads of all ranks near these CPUs outnumber them.
+    A rank stays unbound if a NUMA node is unknown, if it may use no other CPUs anyway, and if the
+    threads of all ranks near these CPUs outnumber the CPUs.
 
     Args:
         rank: Number of the rank on its node, from 0.

@@ -32,7 +32,7 @@ VARIABLES: dict[Vendor, str] = {
 
 _HIP = ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 LISTS = tuple(dict.fromkeys((*VARIABLES.values(), *_HIP)))
-"""Variables that list GPUs of one node, by names that mean others elsewhere."""
+"""Variables that list GPUs by names that mean other GPUs on another node."""
 _ORDER = "CUDA_DEVICE_ORDER"
 _UUID = re.compile(r"GPU-[0-9a-fA-F-]{1,36}")
 _MIG = re.compile(r"MIG-[0-9A-Za-z/-]+")
@@ -64,7 +64,7 @@ def read(
     Args:
         devices: The GPUs of the machine.
         environment: Variables of a process.
-        known: The GPUs that the process may use, by index; None if they cannot be told.
+        known: The GPUs that the process may use, by index; None if unknown.
 
     Raises:
         CannotRunError: A variable names a device twice.

@@ -106,7 +106,7 @@ def find(
     Args:
         vendor: Vendor of the devices, see `gpus.Vendor`; None for none.
         names: Names of the devices, as the vendor's variable takes them.
-        is_own: Tells the workload's processes; None if process ids cannot be compared.
+        is_own: Returns whether a process is the workload's; None if ids cannot be compared.
         root: Root of the machine's file tree.
 
     Returns:
@@ -121,7 +121,7 @@ def find(
 
 
 def tell_own(label: str, ancestor: int, root: Path = Path("/")) -> IsOwn | None:
-    """Return what tells the processes of a run, None in another namespace than the driver's.
+    """Return a function that recognizes a run's processes, None if the driver counts others.
 
     Args:
         label: Label that marks the processes of the run.
@@ -150,7 +150,7 @@ def tell_own(label: str, ancestor: int, root: Path = Path("/")) -> IsOwn | None:
 
 
 class _Owners:
-    """Counts of processes by owner; what was told of one holds as long as it is listed."""
+    """Counts of processes by owner. The owner of a process holds as long as it is listed."""
 
     def __init__(self, is_own: IsOwn) -> None:
         self._is_own = is_own

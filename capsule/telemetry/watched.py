@@ -13,7 +13,7 @@ from pathlib import Path
 
 from capsule.errors import CannotRunError
 from capsule.runtimes import gpus, visible
-from capsule.runtimes.base import Ended, Invocation, Prepared, Running, Runtime
+from capsule.runtimes.base import Followed, Invocation, Prepared, Running, Runtime
 from capsule.telemetry import sources
 from capsule.telemetry.sampler import READY, Request
 
@@ -58,7 +58,7 @@ def start(
     if sampler is None:
         return runtime.start(prepared, invocation)
     sampler.mark("begin")
-    return _Watched(runtime.start(prepared, invocation), sampler)
+    return Followed(runtime.start(prepared, invocation), lambda _: sampler.stop())
 
 
 def stop(samplers: Sequence[Sampler | None]) -> None:
@@ -97,10 +97,10 @@ def _request(invocation: Invocation, root: Path) -> Request | None:
 
 
 class Sampler:
-    """A running sampler; that it cannot start, dies or hangs concerns nobody else."""
+    """A running sampler. A sampler that fails to start, dies or hangs leaves the workload alone."""
 
     def __init__(self, request: Request) -> None:
-        """Start it."""
+        """Start the process."""
         self.has_gpus = bool(request.names)
         command = [sys.executable, "-P", "-m", "capsule.telemetry.sampler", request.to_word()]
         self._process: subprocess.Popen[bytes] | None = None
@@ -116,7 +116,7 @@ class Sampler:
             )
 
     def wait_until_ready(self, timeout_seconds: float) -> None:
-        """Wait at most so long for its first samples."""
+        """Wait for the first samples, at most so many seconds."""
         if self._process is None or self._process.stdout is None:
             return
         with self._process.stdout as stream:
@@ -125,13 +125,13 @@ class Sampler:
                 stream.read(len(READY))
 
     def mark(self, word: str) -> None:
-        """Have it note the time, and sample at once."""
+        """Send a mark with the time, after which the sampler samples at once."""
         if self._process is not None and self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.write(f"{word} {time.monotonic()!r}\n".encode())
 
     def stop(self) -> None:
-        """Have it take a last sample and end; it is killed if it does not."""
+        """Ask for a last sample and the end, and kill a sampler that hangs."""
         self.mark("end")
         process, self._process = self._process, None
         if process is None:
@@ -146,37 +146,3 @@ class Sampler:
             # one that hangs inside the driver ends when the driver lets it
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_KILL_SECONDS)
-
-
-class _Watched:
-    """A workload whose sampler ends when it has ended."""
-
-    def __init__(self, running: Running, sampler: Sampler) -> None:
-        self._running = running
-        self._sampler = sampler
-
-    def wait(self, timeout_seconds: float) -> Ended | None:
-        """Wait at most so long; None while it still runs."""
-        ended = self._running.wait(timeout_seconds)
-        if ended is not None:
-            self._sampler.stop()
-        return ended
-
-    def tasks(self) -> int:
-        """Return the number of tasks of the workload."""
-        return self._running.tasks()
-
-    def memory_bytes(self, most: int) -> int:
-        """Return the memory of the workload in bytes."""
-        return self._running.memory_bytes(most)
-
-    def describe(self) -> str:
-        """Describe the activity of the workload."""
-        return self._running.describe()
-
-    def stop(self) -> None:
-        """End the workload, then the sampler."""
-        try:
-            self._running.stop()
-        finally:
-            self._sampler.stop()

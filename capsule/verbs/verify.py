@@ -99,8 +99,9 @@ def _add_changes(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--device",
         choices=("cpu", "cuda"),
-        help="re-run without GPUs (`cpu`) or with one GPU for each rank (`cuda`); what cannot run "
-        "there is not judged (default: the capsule's device). Recorded and stated in the verdict",
+        help="re-run without GPUs (`cpu`) or with one GPU for each rank (`cuda`); the first line "
+        "of the verdict says so, and claims that cannot run there are not judged (default: the "
+        "capsule's device)",
     )
 
 

@@ -36,7 +36,7 @@ def leave_open(blank: Judged, inability: Inability) -> Judged:
 
 
 def leave_unrun(blank: Judged, reason: str) -> Judged:
-    """Leave a claim open that a device kept from being run, or from being judged."""
+    """Leave a claim open that was not run or not judged because of the device."""
     sentence = words.JUDGEMENTS("not-run-here", reason=reason)
     unrun = replace(blank, look=None, sentence=sentence, notes=())
     if blank.word == "REPORTED":

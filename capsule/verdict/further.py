@@ -25,7 +25,7 @@ class Further:
         own_levels: Whether the program of this version of capsule measured in place of its own.
         nonce: The word that the seeds follow from besides the id, None for none.
         quick: Whether what decides nothing is left out, as it was.
-        device: Device that took the place of the original's, None where none did.
+        device: Device of the re-run if it is not the original's, else None.
     """
 
     runs: int

@@ -158,7 +158,7 @@ class Judged:
             counted half; informational.
         look: Planned look of the judgement; None for a claim that is judged once.
         failure: End of the failed runs, if these decide the word or forbid REPRODUCED.
-        fault: Obstacle, if the claim could not be run; `device` if it was not to run on this one.
+        fault: Obstacle, if the claim could not be run; `device` if the device cannot run it.
         sentence: The judgement in words.
         advice: Remedy of an INCONCLUSIVE claim; None if none is known.
         notes: Remarks on the judgement.

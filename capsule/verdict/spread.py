@@ -159,7 +159,7 @@ def _obstacles_of_a_mean(
 
 
 def _find_skips(metric: str, verdicts: Sequence[Verdict]) -> dict[int, _Skip]:
-    """Places of the re-executions that were not to run a metric, and the option that says so."""
+    """Return the places of re-runs that left out a metric, with the kind of option."""
     return {
         place: "device" if one.fault == "device" else "quick"
         for place, verdict in enumerate(verdicts, 1)

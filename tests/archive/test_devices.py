@@ -314,7 +314,7 @@ def test_an_authors_own_energy_is_the_authors() -> None:
 def test_runs_that_did_not_use_their_gpu_are_noted(tmp_path: Path) -> None:
     made = record(*of_seeds(UNUSED, seeds=SEEDS[:2]), *of_seeds(CARD, seeds=SEEDS[2:]))
     (note,) = made.notes
-    assert note.code == "gpu-unused"
+    assert note.code == "ran-without-gpu"
     assert note.sentence.startswith("2 runs of train asked for a GPU and did not use it")
     path = seal(tmp_path, made)
     with reading.read(path):
@@ -332,7 +332,7 @@ def test_one_device_that_may_be_in_use_is_enough(other: Any) -> None:
 
 
 def test_a_requirement_and_what_was_seen_belong_together(tmp_path: Path) -> None:
-    failed: dict[int, Reason] = {SEEDS[0]: "gpu-unused"}
+    failed: dict[int, Reason] = {SEEDS[0]: "ran-without-gpu"}
     target = tmp_path / "a.zip"
     with archive.read(seal(tmp_path, record(UNUSED, required=True, failed=failed))):
         pass
@@ -350,7 +350,7 @@ def test_a_requirement_and_what_was_seen_belong_together(tmp_path: Path) -> None
 
 def test_lint_of_a_capsule_names_the_benchmark() -> None:
     warnings = list(surroundings.of_nodes(record(*of_seeds(UNUSED))))
-    assert [(one.code, one.pointer) for one in warnings] == [("gpu-idle", "/benchmarks/0")]
+    assert [(one.code, one.pointer) for one in warnings] == [("ran-without-gpu", "/benchmarks/0")]
 
 
 # merging and showing

@@ -209,7 +209,7 @@ def outcome(of: Group, start: Start, wanted: TrialReport) -> TrialReport:
 def test_a_command_that_requires_its_gpu_fails_without_using_it(start: Start) -> None:
     write(start, CARD, SECOND, PACKAGE)
     failed = outcome(group(REQUIRED), start, report())
-    assert (failed.outcome, failed.reason) == ("failed", "gpu-unused")
+    assert (failed.outcome, failed.reason) == ("failed", "ran-without-gpu")
     assert failed.message.startswith(
         "the trial did not use its GPU (0000:3b:00.0, 0000:c1:00.0): in 20 s no process"
     )
@@ -224,7 +224,7 @@ def test_one_rank_without_use_is_too_few(both: Start) -> None:
     write(both, CARD, rank=0, used=[(CARD.device, 101, 119)])
     write(both, SECOND, rank=1)
     failed = outcome(group(REQUIRED, ranks=2), both, report())
-    assert failed.reason == "gpu-unused"
+    assert failed.reason == "ran-without-gpu"
     assert failed.message.startswith("rank 1 of 2 did not use its GPU (0000:c1:00.0)")
 
 

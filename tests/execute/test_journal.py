@@ -1,100 +1,33 @@
-"""Reading what a workload says of itself."""
+"""Reading the journal in which a workload says what it measures."""
 
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from capsule.execute import journal, results
-from capsule.execute.reports import Journal, Series, TrialReport, Window, merge
-from capsule.manifest import Benchmark, Case, Metric, Operator, Per
-from capsule.plan import Trial
-from tests.support.properties import examples
-
-METRICS = (Metric(name="loss"), Metric(name="time", unit="s", kind="machine", resolution=1e-9))
-Event = dict[str, Any]
-
-CASE = Case(name="default", parameters={})
-BENCHMARK = Benchmark(
-    id="b", subject=Operator(name="gemm"), cases=(CASE,), frameworks=("numpy",), metrics=METRICS
+from capsule.execute import journal
+from capsule.execute.reports import Window, merge
+from tests.support.journal_events import (
+    HELLO,
+    METRICS,
+    ONE,
+    TWO,
+    Event,
+    begin,
+    curve,
+    encode,
+    end,
+    point,
+    read,
+    samples,
+    trial,
+    whole,
 )
-
-
-def trial(seed: int = 1) -> Trial:
-    return Trial(
-        id=f"b/default/numpy/{seed}",
-        benchmark=BENCHMARK,
-        case=CASE,
-        framework="numpy",
-        seed=seed,
-        seed_source="manifest",
-    )
-
-
-ONE, TWO = trial(1), trial(2)
-
-
-HELLO: Event = {
-    "event": "hello",
-    "format": "capsule-journal/1",
-    "rank": 0,
-    "ranks": 1,
-    "software": {"python": "3.11"},
-    "environment": {"threads": 2},
-}
-
-
-def begin(of: Trial) -> Event:
-    return {"event": "begin", "trial": of.id}
-
-
-def samples(of: Trial, metric: str, *values: object, warmup: int = 0) -> Event:
-    return {
-        "event": "samples",
-        "trial": of.id,
-        "metric": metric,
-        "warmup": warmup,
-        "values": list(values),
-    }
-
-
-def point(of: Trial, metric: str, step: float, value: float) -> Event:
-    """One point of a curve, with both clocks."""
-    clocks = {"steps": [step], "wall": [step * 2.0], "active": [step * 1.5]}
-    return {**samples(of, metric, value), **clocks}
-
-
-def curve(name: str, *places: float) -> Event:
-    """Losses with steps or times in one line."""
-    return {**samples(ONE, "loss", *map(float, places)), name: list(places)}
-
-
-def end(of: Trial, **changes: object) -> Event:
-    event = {"event": "end", "trial": of.id, "outcome": "completed", "reason": None}
-    return {**event, "message": "", "seconds": 0.5, **changes}
-
-
-def whole(of: Trial) -> list[Event]:
-    return [begin(of), samples(of, "loss", 0.5), samples(of, "time", 3.0, 1.0, warmup=1), end(of)]
-
-
-def encode(events: Sequence[object]) -> bytes:
-    return b"".join(json.dumps(event).encode() + b"\n" for event in events)
-
-
-def read(
-    folder: Path, events: Sequence[object], tail: bytes = b"", hello: Event = HELLO
-) -> Journal:
-    """The journal of one rank, judged."""
-    path = folder / "journal.jsonl"
-    path.write_bytes(encode([hello, *events]) + tail)
-    return merge([journal.read(path, (ONE, TWO))], (ONE, TWO))
+from tests.support.properties import examples
 
 
 def test_a_sound_journal_is_read_whole(tmp_path: Path) -> None:
@@ -212,94 +145,6 @@ def test_no_bytes_can_break_the_reader(tmp_path: Path, data: bytes) -> None:
         for series in report.series:
             assert len(series.values) > series.warmup
             assert series.steps is None or len(series.steps) == len(series.values)
-
-
-def reported(folder: Path, text: str) -> TrialReport:
-    path = folder / "results.jsonl"
-    path.write_text(text)
-    report = results.read(path, ONE, ended_well=True)
-    (judged,) = merge([Journal(software={}, environment={}, reports=(report,))], (ONE,)).reports
-    return judged
-
-
-def test_results_of_one_metric_gather_in_order(tmp_path: Path) -> None:
-    lines = '{"metric": "time", "value": 2}\n{"metric": "loss", "value": 1}\n'
-    report = reported(tmp_path, lines + '{"metric": "time", "value": 3}')
-    assert report.outcome == "completed"
-    assert {series.metric: series.values for series in report.series} == {
-        "time": (2.0, 3.0),
-        "loss": (1.0,),
-    }
-
-
-@pytest.mark.parametrize(
-    ("text", "reason", "words"),
-    [
-        ("", "no-result", "metrics 'loss', 'time' are missing"),
-        ("loss 3\n", "bad-result", "line 1 is not JSON: 'loss 3'"),
-        (
-            '{"metric": "Loss", "value": 3}\n',
-            "no-result",
-            "metrics 'loss', 'time' are missing; reported Loss, which the manifest",
-        ),
-        (
-            '{"metric": ["loss"], "value": 3}\n',
-            "bad-result",
-            "has the metric ['loss'], expected a text",
-        ),
-        ('{"metric": "loss", "value": "3"}\n', "bad-result", "expected a number, found '3'"),
-        ('{"metric": "loss"}\n', "bad-result", "line 1"),
-        (
-            '{"metric": "loss", "value": 1, "step": 1}\n{"metric": "loss", "value": 1}\n',
-            "bad-result",
-            "line 2: loss has a step for only some of its values",
-        ),
-        (
-            '{"metric": "loss", "value": 1}\n{"metric": "loss", "value": 1, "step": 2}\n',
-            "bad-result",
-            "line 2: loss has a step for only some of its values",
-        ),
-        (
-            '{"metric": "loss", "value": 1, "step": 2}\n{"metric": "loss", "value": 1, "step": 2}',
-            "bad-result",
-            "loss has step 2 after step 2",
-        ),
-        ('{"metric": "loss", "value": 1, "step": NaN}', "bad-result", "has step nan"),
-        (
-            '{"metric": "loss", "value": 1, "step": null}',
-            "bad-result",
-            "expected a number, found 'None'",
-        ),
-        ('{"metric": "loss", "value": 1, "epoch": 1}', "bad-result", "line 1"),
-        (
-            f'{{"metric": "loss", "value": 1{"0" * 400}}}',
-            "bad-result",
-            "exceeds 1.8e308, the largest floating-point number",
-        ),
-        (
-            '{"metric": "loss", "value": NaN}\n{"metric": "time", "value": 1}\n',
-            "non-finite",
-            "loss is nan",
-        ),
-    ],
-)
-def test_results_that_break_the_protocol_fail_the_trial(
-    tmp_path: Path, text: str, reason: str, words: str
-) -> None:
-    report = reported(tmp_path, text)
-    assert (report.outcome, report.reason) == ("failed", reason)
-    assert words in report.message
-
-
-def test_a_step_beside_each_value_makes_a_curve(tmp_path: Path) -> None:
-    lines = [{"metric": "loss", "value": 1 / n, "step": n} for n in (1, 2, 4)]
-    lines.insert(1, {"metric": "time", "value": 9})
-    report = reported(tmp_path, "\n".join(map(json.dumps, lines)))
-    assert report.outcome == "completed"
-    assert {series.metric: (series.values, series.steps) for series in report.series} == {
-        "loss": ((1.0, 0.5, 0.25), (1.0, 2.0, 4.0)),
-        "time": ((9.0,), None),
-    }
 
 
 def test_samples_of_one_metric_come_in_several_lines_while_the_trial_runs(tmp_path: Path) -> None:
@@ -425,121 +270,6 @@ def test_a_program_that_names_no_world_is_alone(tmp_path: Path) -> None:
         assert "names rank 0 of 1" in str(journal.read(path, (ONE,), rank=rank, ranks=ranks).defect)
 
 
-def test_a_killed_command_s_curve_is_kept_up_to_the_kill(tmp_path: Path) -> None:
-    path = tmp_path / "results.jsonl"
-    lines = [{"metric": "loss", "value": 1 / n, "step": n} for n in (1, 2, 4)]
-    path.write_bytes(encode(lines) + b'{"metric": "loss", "va')
-    report = results.read(path, ONE, ended_well=False)
-    assert report.outcome is None
-    assert [(series.values, series.steps) for series in report.series] == [
-        ((1.0, 0.5, 0.25), (1.0, 2.0, 4.0))
-    ]
-
-
-LOSS, RATE = Metric(name="loss"), Metric(name="rate", direction="higher", per="rank")
-
-
-def of_ranks(*lines: str, metrics: tuple[Metric, ...] = (LOSS, RATE)) -> TrialReport:
-    """One trial of a command, reported by as many ranks as there are texts."""
-    whole = replace(ONE, benchmark=replace(BENCHMARK, metrics=metrics))
-    journals = []
-    for rank, text in enumerate(lines):
-        series: dict[str, list[float]] = {}
-        for word in text.split():
-            name, _, value = word.partition("=")
-            series.setdefault(name, []).append(float(value))
-        report = TrialReport(
-            trial=ONE.id,
-            outcome="completed",
-            series=tuple(
-                Series(metric=name, rank=rank, warmup=0, values=tuple(values))
-                for name, values in series.items()
-            ),
-        )
-        journals.append(Journal(software={}, environment={}, reports=(report,)))
-    (report,) = merge(journals, (whole,)).reports
-    return report
-
-
-def test_ranks_are_put_together() -> None:
-    report = of_ranks("loss=1 rate=5", "rate=3")
-    assert report.outcome == "completed"
-    assert [(series.metric, series.rank) for series in report.series] == [
-        ("loss", 0),
-        ("rate", 0),
-        ("rate", 1),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("lines", "reason", "words"),
-    [
-        (("loss=1 rate=5", ""), "no-result", "metric 'rate' from rank 1 is missing"),
-        (("rate=5", "rate=3"), "no-result", "metric 'loss' is missing"),
-        (("loss=1 rate=5", "loss=1 rate=3"), "bad-result", "reported by ranks 0, 1"),
-        (("loss=1 rate=5", "rate=nan"), "non-finite", "rate is nan"),
-    ],
-)
-def test_what_ranks_report_is_what_their_metrics_are_declared_to_be(
-    lines: tuple[str, str], reason: str, words: str
-) -> None:
-    report = of_ranks(*lines)
-    assert (report.outcome, report.reason) == ("failed", reason)
-    assert words in report.message
-
-
-@pytest.mark.parametrize(
-    ("per", "text", "words"),
-    [
-        ("trial", "loss=1 loss=2", "declared as one number per trial, but has 2"),
-        ("step", "loss=1 loss=2", "declared per step, but was reported without steps"),
-    ],
-)
-def test_several_values_are_what_their_metric_says_they_are(
-    per: Per, text: str, words: str
-) -> None:
-    report = of_ranks(text, metrics=(Metric(name="loss", per=per),))
-    assert (report.outcome, report.reason) == ("failed", "bad-result")
-    assert words in report.message
-
-
-def test_a_trial_that_one_rank_has_not_ended_is_still_open() -> None:
-    done = TrialReport(trial=ONE.id, outcome="completed", seconds=1.0)
-    journals = [
-        Journal(software={}, environment={}, reports=(done,)),
-        Journal(software={}, environment={}, reports=(TrialReport(trial=ONE.id),)),
-    ]
-    (report,) = merge(journals, (ONE,)).reports
-    assert report.outcome is None
-
-
-def test_a_trial_that_one_rank_fails_has_failed_and_says_which() -> None:
-    done = TrialReport(trial=ONE.id, outcome="completed", seconds=1.0)
-    failed = replace(done, outcome="failed", reason="error", message="ValueError: no")
-    journals = [
-        Journal(software={}, environment={}, reports=(one,)) for one in (done, failed, done)
-    ]
-    (report,) = merge(journals, (ONE,)).reports
-    assert (report.outcome, report.reason) == ("failed", "error")
-    assert report.message == "rank 1: ValueError: no"
-    assert report.unended == ()
-
-
-def test_a_failure_names_the_ranks_that_say_nothing_of_the_end() -> None:
-    failed = TrialReport(trial=ONE.id, outcome="failed", reason="error", message="closed by peer")
-    silent = TrialReport(trial=ONE.id)
-    said = (silent,), (), (failed,)
-    journals = [Journal(software={}, environment={}, reports=reports) for reports in said]
-    (report,) = merge(journals, (ONE,)).reports
-    assert report.unended == (0,)
-
-
-def left(of: Trial, message: str) -> TrialReport:
-    return TrialReport(
-        trial=of.id, outcome="failed", reason="error", message=message, seconds=1.0, leaves=True
-    )
-
-
 def test_a_process_that_leaves_its_other_trials_says_so_at_the_end_of_one(tmp_path: Path) -> None:
     lost = end(ONE, outcome="failed", reason="error", message="CUDA error: x", leaves=True)
     told = read(tmp_path, [begin(ONE), lost])
@@ -548,28 +278,6 @@ def test_a_process_that_leaves_its_other_trials_says_so_at_the_end_of_one(tmp_pa
     odd = end(ONE, outcome="failed", reason="error", leaves="yes")
     (report,) = read(tmp_path, [begin(ONE), odd]).reports
     assert report.leaves is False
-
-
-@pytest.mark.parametrize("leaving", [0, 1])
-def test_what_other_ranks_say_after_one_has_left_is_no_attempt(leaving: int) -> None:
-    closed = replace(left(ONE, "closed by peer"), leaves=False)
-    said = [
-        (left(ONE, "CUDA error: x"),),
-        (closed, replace(closed, trial=TWO.id)),
-        (TrialReport(trial=ONE.id, outcome="completed", seconds=1.0), TrialReport(trial=TWO.id)),
-    ]
-    said.insert(leaving, said.pop(0))
-    journals = [Journal(software={}, environment={}, reports=reports) for reports in said]
-    (report,) = merge(journals, (ONE, TWO)).reports
-    assert (report.trial, report.outcome) == (ONE.id, "failed")
-    assert report.message == f"rank {leaving}: CUDA error: x"
-
-
-def test_a_trial_that_the_others_had_not_ended_when_one_left_is_tried_again() -> None:
-    done = TrialReport(trial=ONE.id, outcome="completed", seconds=1.0)
-    said = (done, left(TWO, "CUDA error: x")), (TrialReport(trial=ONE.id),)
-    journals = [Journal(software={}, environment={}, reports=reports) for reports in said]
-    assert [report.trial for report in merge(journals, (ONE, TWO)).reports] == [TWO.id]
 
 
 @pytest.mark.parametrize(
@@ -608,19 +316,6 @@ def test_too_much_before_any_trial_is_a_defect(
     told = read(tmp_path, [{"event": "begin", "padding": "x" * 3000}, *whole(ONE)])
     assert told.defect is not None
     assert told.reports == ()
-
-
-def test_results_of_a_command_that_are_too_many_are_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(results, "MOST_SERIES_NUMBERS", 10)
-    path = tmp_path / "results.jsonl"
-    path.write_text('{"metric": "loss", "value": 0.5}\n' * 11)
-    told = results.read(path, ONE, ended_well=True)
-    assert (told.outcome, told.reason, told.series) == ("failed", "bad-result", ())
-    path.write_text('{"metric": "loss", "value": [%s0.5]}\n' % ("0.5," * 400_000))
-    told = results.read(path, ONE, ended_well=True)
-    assert (told.outcome, told.reason) == ("failed", "bad-result")
 
 
 def timed_events(at: object, until: object, timed: object) -> list[Event]:

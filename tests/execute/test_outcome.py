@@ -8,7 +8,7 @@ from capsule.execute.outcome import Context, Cut, ProcessEnd, settle
 from capsule.execute.reports import Journal, TrialReport, merge
 from capsule.record import Attempt
 from capsule.runtimes.base import Ended
-from tests.execute.test_journal import ONE, TWO
+from tests.support.journal_events import ONE, TWO
 
 BEFORE = Attempt(
     trial=ONE.id,

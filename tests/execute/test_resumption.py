@@ -11,7 +11,7 @@ from capsule.execute.reports import Journal
 from capsule.manifest import Recipe
 from capsule.manifest.kinds import Settings
 from capsule.plan import Trial
-from tests.execute.test_journal import BENCHMARK, HELLO, ONE, begin, encode, samples
+from tests.support.journal_events import BENCHMARK, HELLO, ONE, begin, encode, samples
 
 
 def training(checkpoint_epochs: int) -> Trial:

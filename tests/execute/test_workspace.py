@@ -17,7 +17,7 @@ from capsule.jsons import JsonObject
 from capsule.origin import Verification
 from capsule.plan import Group
 from capsule.record import Attempt, Outcome, Setup
-from tests.execute.test_journal import ONE, TWO
+from tests.support.journal_events import ONE, TWO
 from tests.support.records import make_image
 
 

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import pytest
 
-from capsule import addresses
+from capsule import addresses, offline
 from capsule.digest import of_bytes
 from capsule.errors import CannotRunError, CapsuleError, DamagedError, ExecutionError, UsageError
 from capsule.fetching import download, is_remote, locations
@@ -105,6 +105,18 @@ def test_a_copy_of_the_right_id_is_not_fetched_again(cache: Path) -> None:
         assert len(heads) == 1
         first.discard()
         hold(fetch(f"http://{host}/a", first.id), cache)
+
+
+def test_offline_an_id_alone_finds_a_capsule_in_the_cache(cache: Path) -> None:
+    with serve(by_path({"/a": http(sample())})) as host:
+        address = f"http://{host}/a"
+        first = fetch(address)
+    with offline.enforce(True):
+        assert fetch(address, first.id[:12]) == first
+        with pytest.raises(CannotRunError, match="only --id finds a capsule in the cache"):
+            fetch(address)
+        with pytest.raises(CannotRunError, match="this capsule is missing on this machine"):
+            fetch(address, "0" * 12)
 
 
 def test_another_capsule_than_the_one_that_is_meant_is_not_kept(cache: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -302,9 +303,21 @@ def test_a_login_is_never_sent_to_another_machine_in_the_clear(
 ) -> None:
     make(served)
     store_login(tmp_path, monkeypatch, served.host)
-    served.login = f'Bearer realm="http://{host}/token"'
-    with pytest.raises(CannotRunError, match="login"):
+    served.login = f'Bearer realm="http://{host}/token?signature=secret"'
+    found = f"found the realm 'http://{host}/token', expected an https:// address"
+    with pytest.raises(CannotRunError, match=re.escape(found)):
         resolve(served)
+
+
+def test_a_scheme_that_is_not_known_is_named(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(served)
+    store_login(tmp_path, monkeypatch, served.host)
+    for challenge, scheme in (('Digest realm="x"', "Digest"), (" ", "")):
+        served.login = challenge
+        with pytest.raises(CannotRunError, match=f"scheme '{scheme}', expected Basic or Bearer"):
+            resolve(served)
 
 
 # --- the one entry -------------------------------------------------------------------------------

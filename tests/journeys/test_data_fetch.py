@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from capsule import sizes
 from tests.support.command import NOISY, User, write_manifest, write_script
 from tests.support.downloads import shelve
 
@@ -126,8 +127,8 @@ def test_small_data_comes_along(author: User, tmp_path: Path, kind: str) -> None
     write_script(author.folder, reads + NOISY)
     sealed = author.run("run", "mine.json", "-o", "a.capsule.zip")
     assert sealed.returncode == 0, sealed.stderr
-    size = 7000 * len(expected)
-    told = f"dataset corpus ({size} bytes, licence CC0-1.0) will be published inside the capsule"
+    size = sizes.size(7000 * len(expected))
+    told = f"dataset corpus ({size}, licence CC0-1.0) will be published inside the capsule"
     assert told in sealed.stderr
     assert names(author.folder / "a.capsule.zip") == expected
     assert "in the capsule" in " ".join(author.run("show", "a.capsule.zip").stdout.split())
@@ -138,7 +139,7 @@ def test_small_data_comes_along(author: User, tmp_path: Path, kind: str) -> None
     verify = ("verify", "a.capsule.zip", "--trust", "--allow-host", "-o", "b.zip")
     verified = stranger.run(*verify)
     assert verified.returncode == 0, verified.stdout + verified.stderr
-    many = f"{size} bytes in {len(expected)} file{'s' * (len(expected) > 1)}"
+    many = f"{size} in {len(expected)} file{'s' * (len(expected) > 1)}"
     screen = " ".join(verified.stderr.split())
     assert f"data corpus, {many}, in the capsule, no source stated" in screen
     assert names(stranger.folder / "b.zip") == expected

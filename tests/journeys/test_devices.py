@@ -85,7 +85,7 @@ def test_a_run_that_uses_its_gpu_has_its_series(author: User, tmp_path: Path) ->
     )
     # its counter stands still
     assert (device.joules, device.energy_gap) == (0.0, None)
-    assert "gpu-unused" not in [note.code for note in record.notes]
+    assert "ran-without-gpu" not in [note.code for note in record.notes]
     shown = author.json("show", "a.zip")
     assert shown["metrics"]["tiny/default/command/energy"]["median"] == 0.0
     assert shown["devices"][0]["throttled"].keys() == {"idle"}
@@ -96,7 +96,7 @@ def test_a_run_that_does_not_use_its_gpu_is_told(author: User, tmp_path: Path) -
     assert ended.returncode == 0, ended.stderr
     record = read(author)
     assert [one.use for one in record.devices] == ["unused"]
-    assert "gpu-unused" in [note.code for note in record.notes]
+    assert "ran-without-gpu" in [note.code for note in record.notes]
     assert record.attempts[0].outcome == "completed"
 
 
@@ -104,7 +104,7 @@ def test_it_fails_where_the_gpu_is_required(author: User, tmp_path: Path) -> Non
     run(author, tmp_path, gpu_required=True)
     record = read(author)
     (attempt,) = record.attempts
-    assert (attempt.outcome, attempt.reason) == ("failed", "gpu-unused")
+    assert (attempt.outcome, attempt.reason) == ("failed", "ran-without-gpu")
     assert "did not use its GPU (0000:3b:00.0)" in attempt.message
     assert [one.use for one in record.devices] == ["unused"]
 

@@ -43,7 +43,7 @@ COMMAND: JsonObject = {"id": "c", "command": ["python3", "a.py"], "metrics": {"n
         ({"image": {"reference": "docker://h.example/a:1"}}, "image-undigested", '"reference"'),
         (
             {"benchmarks": [OWN], "claims": [], "resources": {"gpus_per_rank": 4}},
-            "gpus-surplus",
+            "rank-uses-one-gpu",
             '"gpus_per_rank"',
         ),
     ],
@@ -90,5 +90,5 @@ def test_gpus_beyond_the_first_are_for_commands(
         benchmarks=benchmarks, claims=[], datasets={}, resources={"gpus_per_rank": gpus}
     )
     checked = manifest.read(json.dumps(document).encode(), where="m.json", folder=tmp_path)
-    found = [one for one in lint.warnings(checked) if one.code == "gpus-surplus"]
+    found = [one for one in lint.warnings(checked) if one.code == "rank-uses-one-gpu"]
     assert len(found) == warned

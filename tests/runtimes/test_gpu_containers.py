@@ -13,15 +13,22 @@ from typing import Any
 
 import pytest
 
-from capsule.runtimes import slots, visible
-from capsule.runtimes.base import GpuShare, Invocation, Prepared
+from capsule.runtimes import slots
+from capsule.runtimes.base import GpuShare, Prepared
 from capsule.runtimes.docker import Docker
 from capsule.runtimes.podman import Podman
 from capsule.runtimes.slots import Slot
-from tests.support.gpu_trees import FOUR_H100, FakeNvml, build, nvidia_uuid
+from tests.support.gpu_trees import (
+    FOUR_H100,
+    MIG,
+    VARIABLES,
+    FakeNvml,
+    build,
+    invocation,
+    nvidia_uuid,
+)
 
 PREPARED = Prepared(handle=f"sha256:{'0' * 64}")
-MIG = "MIG-41b3359c-e721-56e5-8009-12e5797ed514"
 # of four cards a control group lets a job see two
 IN_JOB = tuple(
     Slot(address=card.address, uuid=card.uuid) for card in (FOUR_H100.cards[1], FOUR_H100.cards[3])
@@ -31,7 +38,7 @@ IN_JOB = tuple(
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The node, whose library counts the GPUs of the job."""
-    for name in (*visible.LISTS, "CUDA_DEVICE_ORDER"):
+    for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(slots, "find", lambda *_: IN_JOB)
     return build(FOUR_H100, tmp_path / "root")
@@ -95,19 +102,6 @@ def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return log
 
 
-def invocation(folder: Path, share: GpuShare) -> Invocation:
-    return Invocation(
-        command=("true",),
-        environment={},
-        mounts=(),
-        cwd="/",
-        gpus=share,
-        label="x",
-        stdout=folder / "stdout",
-        stderr=folder / "stderr",
-    )
-
-
 @pytest.mark.parametrize(
     ("listed", "asked"),
     [
@@ -151,7 +145,7 @@ def test_a_container_of_docker_is_bound_to_the_cpus_of_its_gpu(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 52})
-    Docker(root).start(PREPARED, invocation(tmp_path, GpuShare(count=count)))
+    Docker(root).start(PREPARED, invocation(tmp_path, GpuShare(count=count), "true"))
     (container,) = made
     assert container["HostConfig"].get("CpusetCpus") == cpus
 
@@ -192,6 +186,6 @@ def test_a_container_of_podman_is_bound_to_the_cpus_of_its_gpu(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 52})
-    Podman(root).start(PREPARED, invocation(tmp_path, GpuShare(count=count))).wait(60)
+    Podman(root).start(PREPARED, invocation(tmp_path, GpuShare(count=count), "true")).wait(60)
     (line,) = (one for one in words.read_text().splitlines() if one.startswith("create "))
     assert ("--cpuset-cpus 1 " in line) == bound

@@ -156,17 +156,20 @@ def test_summaries_without_any_spread() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mean", "sd", "n", "resolution"),
+    ("mean", "sd", "n", "resolution", "words"),
     [
-        (math.nan, 0.1, 3, 0.0),
-        (1.0, -1.0, 3, 0.0),
-        (1.0, math.inf, 3, 0.0),
-        (1.0, 0.1, 0, 0.0),
-        (1.0, 0.1, 3, -1.0),
+        (math.nan, 0.1, 3, 0.0, "mean nan with standard deviation 0.1, expected finite numbers"),
+        (1.0, -1.0, 3, 0.0, "deviation -1.0, expected finite numbers and a .* of at least 0"),
+        (1.0, math.inf, 3, 0.0, "deviation inf, expected finite numbers"),
+        (1.0, 0.1, 0, 0.0, "invalid number of runs: 0, expected at least 1"),
+        (1.0, 0.1, 3, -1.0, "resolution is -1.0, expected a finite number >= 0"),
+        (1.0, 0.1, 3, math.nan, "resolution is nan, expected a finite number >= 0"),
     ],
 )
-def test_what_is_no_summary_is_refused(mean: float, sd: float, n: int, resolution: float) -> None:
-    with pytest.raises(ValueError, match="expected"):
+def test_what_is_no_summary_is_refused(
+    mean: float, sd: float, n: int, resolution: float, words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
         Summary(mean=mean, sd=sd, n=n, resolution=resolution)
 
 

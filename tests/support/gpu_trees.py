@@ -9,15 +9,21 @@ what a node marks so.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from capsule.inventory.tree import expand
+from capsule.runtimes import slots, visible
+from capsule.runtimes.base import GpuShare, Invocation
 from capsule.runtimes.gpus import Vendor
 
 GIB = 1 << 30
+VARIABLES = (*visible.LISTS, "CUDA_DEVICE_ORDER", slots.HIERARCHY, slots.PCI_ORDER)
+"""Variables by which schedulers and users choose GPUs."""
+MIG = "MIG-41b3359c-e721-56e5-8009-12e5797ed514"
+OTHER_MIG = "MIG-41b3359c-e721-56e5-8009-12e5797ed515"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,17 +74,6 @@ def amd_uuid(number: int) -> str:
     return f"GPU-{number:016x}"
 
 
-# A virtual machine with one H100, whose firmware states no NUMA node (model and PCI ID: "NVIDIA
-# Supported GPUs"; address invented).
-ONE_H100 = Node(
-    vendor="nvidia",
-    model="NVIDIA H100 80GB HBM3",
-    pci_id="10DE:2330",
-    pci_class="0x030200",
-    cards=(Card(address="0000:06:00.0", numa=-1, uuid=nvidia_uuid(0x10)),),
-    cpus=("0-15",),
-)
-
 # CPUs of a NUMA node and their GPUs as `nvidia-smi topo -m` prints them on Dell's XE9680, of whose
 # eight GPUs the second, fourth, sixth and eighth are left out here (addresses invented).
 FOUR_H100 = Node(
@@ -91,6 +86,14 @@ FOUR_H100 = Node(
         for index, (bus, numa) in enumerate((("19", 0), ("4c", 0), ("9b", 1), ("cb", 1)))
     ),
     cpus=("0-51,104-155", "52-103,156-207"),
+)
+
+# A virtual machine with one H100, whose firmware states no NUMA node (model and PCI ID: "NVIDIA
+# Supported GPUs"; address invented).
+ONE_H100 = replace(
+    FOUR_H100,
+    cards=(Card(address="0000:06:00.0", numa=-1, uuid=nvidia_uuid(0x10)),),
+    cpus=("0-15",),
 )
 
 # OLCF, Frontier User Guide: "Frontier Compute Nodes" (CPUs and GPUs of each NUMA node), and the
@@ -159,17 +162,40 @@ GH200 = Node(
 )
 
 # CSCS, Alps: "Architecture" (four of them in a node of 288 cores; domains invented).
-FOUR_GH200 = Node(
-    vendor="nvidia",
+FOUR_GH200 = replace(
+    GH200,
     model="NVIDIA GH200 120GB",
-    pci_id="10DE:2342",
-    pci_class="0x030200",
     cards=tuple(
         Card(address=f"00{index}9:01:00.0", numa=index, uuid=nvidia_uuid(0x90 + index))
         for index in range(4)
     ),
     cpus=("0-71", "72-143", "144-215", "216-287", "", "", "", ""),
 )
+
+NODES = {
+    "one H100": ONE_H100,
+    "four H100": FOUR_H100,
+    "MI250X": MI250X,
+    "MI300A": MI300A,
+    "Max 1550": MAX_1550,
+    "GH200": GH200,
+    "four GH200": FOUR_GH200,
+}
+
+
+def invocation(folder: Path, share: GpuShare, *command: str) -> Invocation:
+    """Return the invocation of a rank whose output goes to a folder, which is made."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return Invocation(
+        command=command,
+        environment={"HOME": str(folder)},
+        mounts=(),
+        cwd=str(folder),
+        gpus=share,
+        label=f"test-{folder}",
+        stdout=folder / "stdout",
+        stderr=folder / "stderr",
+    )
 
 
 def build(node: Node, root: Path) -> Path:

@@ -12,7 +12,7 @@ from .part import Json, Part, Settings, UnavailableError
 from .program import Program, find_alarms, read_attempts, read_failures, read_ratios
 
 _FEW = ("gemm", "conv2d", "layer_norm", "attention", "scatter_add", "int8_matmul", "fp8_matmul")
-_DRY = ("gemm", "layer_norm")
+_DRY = ("layer_norm",)
 _WITHOUT_TF32 = ("rfft", "int8_matmul", "fp8_matmul")
 
 _ROUNDING = """

@@ -80,7 +80,7 @@ def reports_memory(framework: str, device: str) -> bool:
 
 
 def refuse_device(framework: str, device: str) -> str | None:
-    """Return why a framework runs nothing on a device; None where it does, or is unknown.
+    """Return why a framework cannot run on a device, None if it can or is unknown.
 
     >>> refuse_device("jax", "cuda"), refuse_device("torch", "cuda")
     ("jax has no device 'cuda': capsule runs jax on CPUs only", None)

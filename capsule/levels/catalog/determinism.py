@@ -171,7 +171,7 @@ def refusal(framework: str, device: str, name: str) -> str | None:
 
 
 def refuse_mode(mode: str) -> str | None:
-    """Return why a mode of `torch.compile` is not deterministic; None where it is.
+    """Return why a mode of `torch.compile` is not deterministic, None if it is.
 
     Args:
         mode: Key of `training.COMPILE_MODES`; empty for none.

@@ -33,10 +33,10 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def is_sticky(error: BaseException) -> bool:
-    """Return whether an exception, or one that led to it, is an error of the device's runtime.
+    """Return whether an exception, or its cause, is an error of the device's runtime.
 
-    Such an error may be sticky, and is taken to be. A lack of memory is none. PyTorch has a class
-    for these errors from 2.8 on, and only their words before.
+    Each such error counts as sticky, except a lack of memory. PyTorch has a class for these errors
+    from 2.8 on; earlier versions are recognized by their words.
     """
     return any(_is_of_device(one) and not is_out_of_memory(one) for one in _trace(error))
 

@@ -38,7 +38,7 @@ class MetricFacts:
 
 
 def _latency(way: str, needs: Literal["gradient"] | None = None) -> MetricFacts:
-    """Return the metric of single calls, which on a CPU are what times are."""
+    """Return the metric of single calls on a GPU; on a CPU the other times are of single calls."""
     return MetricFacts(f"{way}_latency", "s", "lower", "machine", 1e-9, "call", needs, "cuda")
 
 

@@ -452,7 +452,7 @@ def refuse_tuning(
     is_module: bool = False,
     by_ranks: bool = False,
 ) -> str | None:
-    """Return why a training cannot be tuned so; None where it can.
+    """Return why a training cannot have a tuning, None if it can.
 
     Args:
         tuning: Choices of the recipe.

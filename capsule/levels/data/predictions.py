@@ -62,8 +62,8 @@ class Evaluation:
         """Count a batch by its predictions.
 
         Args:
-            chosen: Of `training.CLASSIFIES` the class with the largest score along axis 1, the
-                first of equals, in the type of `find_class_type`.
+            chosen: For a quality of `training.CLASSIFIES` the class with the largest score along
+                axis 1, the first of equals, in the type of `find_class_type`.
             inputs: See `add`.
             samples: Likewise.
         """

@@ -91,7 +91,7 @@ def tune(trainer: Trainer, tuning: Tuning, framework: str) -> None:
     """Tune a trainer that has taken no step.
 
     Raises:
-        FrameworkError: The framework cannot.
+        FrameworkError: The framework has no tuning.
     """
     if any(tuning):
         able = trainer if isinstance(trainer, Tunable) else None
@@ -137,7 +137,7 @@ class Memory(Protocol):
 class Transfer(Protocol):
     """Copies of minibatches to a device that computes meanwhile, and of results back to the host.
 
-    No function but `read` waits for the device.
+    Only `read` waits for the device.
     """
 
     def pin(self, array: NDArray[Any], dtype: str) -> NativeTensor:
@@ -150,10 +150,7 @@ class Transfer(Protocol):
         """Begin to copy pinned tensors to the device, beside its computations."""
 
     def receive(self, sent: Sent) -> dict[str, NativeTensor]:
-        """Return the copies for operations that are called from now on.
-
-        These wait on the device until the copies are there.
-        """
+        """Return the copies for later operations, which wait on the device for their end."""
 
     def choose(self, scores: NativeTensor) -> NativeTensor:
         """Return the place of the largest number along axis 1, the first of equals."""
@@ -167,35 +164,35 @@ class Transfer(Protocol):
 
 @runtime_checkable
 class KeepsDoubles(Protocol):
-    """Interface of frameworks whose arrays numpy's functions take on the device."""
+    """Interface of frameworks with arrays on the device that numpy's functions accept."""
 
     def to_doubles(self, array: NDArray[Any]) -> Any:
-        """Return an array on the device as functions of numpy take it, reals in float64."""
+        """Return an array on the device that numpy's functions accept, with reals in float64."""
 
 
 class DeviceClock(Protocol):
     """Clock of a device that works through a queue of calls.
 
-    A mark waits in the queue like a call, and the device notes when it comes to it.
+    A mark waits in the queue like a call, and the device notes the time when it reaches the mark.
     """
 
     def mark(self) -> Mark:
         """Put a mark at the end of the queue."""
 
     def has_passed(self, mark: Mark) -> bool:
-        """Return whether the device has come to a mark; waits for nothing."""
+        """Return whether the device has reached a mark, without a wait."""
 
     def seconds(self, begin: Mark, end: Mark) -> float:
-        """Wait until the device comes to `end`; return the seconds since it came to `begin`."""
+        """Wait until the device reaches `end`; return the seconds since it reached `begin`."""
 
     def hold(self, seconds: float) -> None:
-        """Put into the queue what keeps the device busy for about so long."""
+        """Queue work that keeps the device busy for about so many seconds."""
 
     def flush(self) -> None:
-        """Put into the queue what leaves nothing of the calls before in the device's caches."""
+        """Queue work that removes the data of earlier calls from the device's caches."""
 
     def reserve(self) -> int:
-        """Return the bytes of the device that `flush` has yet to take, and keeps."""
+        """Return the bytes of the device that the next `flush` takes and keeps."""
 
 
 class Gradient(Protocol):

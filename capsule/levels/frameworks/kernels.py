@@ -26,7 +26,7 @@ class RecordsKernels(Protocol):
     """Interface of frameworks that can report what a device runs."""
 
     def record_kernels(self, run: Callable[[], object]) -> list[str]:
-        """Call a function once, and return the names of all kernels that it has the device run.
+        """Call a function once, and return the names of all kernels that the device ran for it.
 
-        Empty where they are not known; an error of the call counts as that.
+        Empty if the names are unknown, also after an error of the call.
         """

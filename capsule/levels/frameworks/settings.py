@@ -29,7 +29,7 @@ class KeepsSwitches(Protocol):
 
     @property
     def switches(self) -> MutableMapping[str, Any]:
-        """Return what was set within `Framework.arithmetic`, by dtype, until it is cleared.
+        """Return the switches within `Framework.arithmetic`, by dtype; the caller clears them.
 
         A switch that was on at the end of one of several scopes counts as on.
         """

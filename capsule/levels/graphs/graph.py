@@ -108,6 +108,7 @@ class Graph:
         outputs: Names of the values that inference yields.
         loss: Name of the scalar that training lowers, None for a network without one.
         file: The file that it was read from, where that is of this batch.
+        refusals: Why Level 0 has no operation for a node of ONNX, by name of the node.
     """
 
     name: str
@@ -117,6 +118,7 @@ class Graph:
     outputs: tuple[str, ...]
     loss: str | None
     file: File | None = field(default=None, compare=False)
+    refusals: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def trainable(self) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ FRESH = 2**32
 """Added to a trial's seed for other values: no trial has such a seed."""
 
 OWN = -1
-"""Number of a call that gets the trial's own values: `FRESH` times one more is nothing to add."""
+"""Number of the call that gets the trial's own values: `FRESH` times one more is 0."""
 
 _CPUS = Path("/sys/devices/system/cpu")
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
@@ -78,7 +78,7 @@ def reserve(conditions: Iterable[str], framework: Framework) -> int:
 
 
 def empty_caches() -> Callable[[], None]:
-    """Return a function that leaves nothing of what was computed in the caches of this machine.
+    """Return a function that removes the data of earlier calls from this machine's caches.
 
     Raises:
         ValueError: The sizes of the machine's caches are not known.

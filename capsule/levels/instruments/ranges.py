@@ -48,7 +48,7 @@ class Sampler:
     """Samples of one call.
 
     Attributes:
-        last: What the last call returned.
+        last: Result of the last call.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Spans of time in which a trial does what it measures, for whoever counts energy beside it."""
+"""Spans of time that a trial measures, from which the host counts energy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Any, Callable, TypeVar
 
 MOST_SPANS = 1000
-"""Of a trial with more of them none is known."""
+"""Largest number of spans of a trial; of a trial with more spans, none is reported."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -20,7 +20,7 @@ class Spans:
         self._depth = 0
 
     def measured(self, function: _Function) -> _Function:
-        """Return the function, each outermost call of which is a span."""
+        """Return the function with a span recorded for each outermost call."""
 
         @wraps(function)
         def call(*operands: Any, **options: Any) -> Any:
@@ -36,7 +36,7 @@ class Spans:
         return call  # type: ignore[return-value]
 
     def take(self) -> list[tuple[float, float]]:
-        """Return the spans since the last look, in order; none if there are too many."""
+        """Return the spans since the last `take`, in order; none if there are too many."""
         spans, self._spans = self._spans, []
         return spans if len(spans) <= MOST_SPANS else []
 

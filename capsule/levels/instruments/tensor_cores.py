@@ -1,7 +1,7 @@
-"""Tensor cores that a trial's products should have used and did not, by the names of kernels.
+"""Products of a trial that ran without tensor cores, found by the names of kernels.
 
-No library promises the names of its kernels. A kernel that no rule here knows may use tensor cores,
-so where one runs nothing is said.
+Libraries may rename their kernels. A kernel of no known kind may use tensor cores, so capsule
+reports nothing if one runs.
 """
 
 from __future__ import annotations
@@ -67,8 +67,7 @@ def find_plain(names: Iterable[str]) -> str:
 def look(framework: Framework, dtype: str, run: Callable[[], object]) -> str:
     """Call a function once, untimed, and return `find_plain` of its kernels.
 
-    Empty, and nothing called, of types that are not `DTYPES`, and where the framework cannot report
-    kernels.
+    Empty, without a call, for types outside `DTYPES` and frameworks that cannot report kernels.
     """
     if dtype not in DTYPES or not isinstance(framework, RecordsKernels):
         return ""

@@ -412,7 +412,8 @@ def _require_derivatives(graph: Graph) -> None:
     """
     for node in graph.training:
         if node.operator == structure.ONNX:
+            known = ": ".join(filter(None, (node.sizes["kind"], graph.refusals.get(node.name))))
             raise ValueError(
                 f"{graph.name} cannot be trained: capsule has no derivative of {node.name}"
-                f" ({node.sizes['kind']}); leave trains out to measure only inference"
+                f" ({known}); leave trains out to measure only inference"
             )

@@ -29,7 +29,7 @@ class Feed:
         self.size = 0
 
     def make(self, arrays: Mapping[str, Any]) -> Made:
-        """Return a minibatch as `open` takes it; by several threads at once."""
+        """Return a minibatch as `open` takes it; several threads may call it at once."""
         return arrays, _count_bytes(arrays)
 
     def open(self, made: Iterator[Made]) -> None:
@@ -46,7 +46,7 @@ class Feed:
         return inputs
 
     def run_ahead(self) -> None:
-        """Make use of the time in which a device computes the step that was called last."""
+        """Prepare the next minibatch while a device computes the last step."""
 
     def measure_copies(self) -> float | None:
         """Return the seconds of all copies to a device that is idle; None where `waited` has
@@ -74,7 +74,7 @@ class FeedAhead(Feed):
         return pinned, _count_bytes(arrays)
 
     def take(self) -> dict[str, NativeTensor]:
-        """Return the minibatch that is under way; before the first step none is."""
+        """Return the minibatch that is under way; before the first step, send it now."""
         if self._sent is None:
             self.run_ahead()
         inputs = self._transfer.receive(self._sent)

@@ -19,7 +19,7 @@ MOST_SAMPLES = 4
 """Cost limit of a step that is compared with the reference."""
 
 LARGE_SAMPLES = 2
-"""The same of a network with more than `MOST_VALUES`: one at a time has to fit the host."""
+"""Largest number of samples of a network with more than `MOST_VALUES` values, one at a time."""
 
 MOST_VALUES = 1 << 30
 """Values of all nodes for one sample of a training, 8 GiB each time that they are held."""

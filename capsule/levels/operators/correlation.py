@@ -57,7 +57,7 @@ _AT_ONCE = 2**20
 """Numbers of columns that are copied before they are multiplied: of float64 8 MiB."""
 
 _ON_DEVICE = 2**26
-"""The same on a device, where each call costs more than what it does to 8 MiB: 512 MiB."""
+"""The same on a device, where a call takes longer than its work on 8 MiB: 512 MiB."""
 
 
 def correlate(x: Array, w: Array, how: Window) -> Array:

@@ -127,7 +127,7 @@ class Calculator(Protocol):
         """Sum over axes, which stay with length 1."""
 
     def total_by_halves(self, x: Any, axis: Any, unit: Unit = None) -> Any:
-        """`total` of terms that threads round to the dtype, and halve in it."""
+        """Sum terms that threads round to the dtype, with half of all partial sums."""
 
     def between(self, x: Any) -> Any:
         """Return a value that may be stored between two operations that others fuse."""
@@ -377,9 +377,9 @@ class Rounding:
         return self.linear(add_up, x, terms, passes)
 
     def total_by_halves(self, x: Any, axis: Any, unit: Unit = None) -> Rounded:
-        """`total` of terms that threads round to the dtype, and half of all partial sums too.
+        """Sum terms that threads round to the dtype, with half of all partial sums.
 
-        So does torch on CUDA with the gradients of a batch normalization in 16 bits. Its kernels
+        torch on CUDA does so for the gradients of a batch normalization in 16 bits. Its kernels
         sum in float32, but a pair of sums is made of two numbers of the dtype (`Float2` in
         aten/src/ATen/native/cuda/Normalization.cuh): rounded are each product, and each sum that
         a thread gets from another one. Of m sums that are left, m / 2 go to the others, in

@@ -61,7 +61,7 @@ def record_to_json(record: Record, capsule_id: str | None) -> dict[str, Json]:
 
 
 def _device(record: Record) -> dict[str, Json]:
-    """Return the device that a verifier chose, and what did not run on it; nothing otherwise."""
+    """Return the device that a verifier chose and what did not run there, if there is one."""
     manifest = record.manifest
     if manifest.other_device is None:
         return {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from capsule.report.terminal.metrics import with_unit
 from capsule.report.terminal.prose import Prose
 from capsule.report.terminal.style import grid, join_first
-from capsule.verdict.wording import number
+from capsule.verdict.wording import count, number
 from capsule.winners import Outcome
 
 if TYPE_CHECKING:
@@ -31,14 +31,13 @@ def draw_searches(outcomes: Sequence[Outcome]) -> tuple[RenderableType, ...]:
 def _rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
     better = f"{outcome.direction} is better"
     yield "search", f"{outcome.benchmark} in {outcome.framework}: {outcome.metric}, {better}"
-    failed = (
-        f", {outcome.failed} failed trial{'s' * (outcome.failed != 1)}" if outcome.failed else ""
-    )
     seeds = len(outcome.scores)
+    failed = f" ({outcome.failed} failed)" if outcome.failed else ""
+    points = f"{count(outcome.trials, 'point')} by {outcome.method}"
     yield (
         "trials",
-        f"{outcome.trials} points by {outcome.method} in {len(outcome.studies)} studies, under"
-        f" {seeds} seed{'s' * (seeds != 1)}{failed}",
+        f"{outcome.trials * seeds}{failed}: {points} in {len(outcome.studies)} studies, each under"
+        f" {count(seeds, 'seed')}",
     )
     scores = [_write(outcome, value) for value in outcome.scores.values()]
     yield (
@@ -50,8 +49,8 @@ def _rows(outcome: Outcome) -> Iterator[tuple[str, str]]:
         "studies",
         f"{join_first(studies, _MOST)}: the best value of each study, median over seeds",
     )
-    for count, value in outcome.budget:
-        yield f"best of {count}", _write(outcome, value)
+    for trials, value in outcome.budget:
+        yield f"best of {trials}", _write(outcome, value)
     if outcome.winner is not None:
         values = ", ".join(f"{name} {value}" for name, value in outcome.parameters.items())
         yield "winner", f"{outcome.winner}: {values}"

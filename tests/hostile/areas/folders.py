@@ -106,8 +106,8 @@ CASES = (
     Case(
         name="run-folder/pair-whose-target-has-a-nul",
         prepare=_pair(_TARGETS, len(_TARGETS)),
-        status=2,
-        says="another version of capsule began this pair",
+        status=4,
+        says="expected the format capsule-pair/1 and the paths of two capsules",
     ),
     Case(
         name="run-folder/pair-with-a-hollow-header",

@@ -210,7 +210,7 @@ _SHORT = ("--id", publishing.id_of(sample())[:11])
 CASES = (
     _case("page", 4, "the server sends a web page instead of a capsule"),
     _case("kind", 4, r"'application/\x1b[2J' instead of a capsule"),
-    _case("short", 6, "connection lost after 4 bytes of 1000000 bytes"),
+    _case("short", 6, "connection lost after 4 bytes of 976.6 KiB"),
     _case("long", 4, "not a capsule: truncated"),
     _case("huge", 4, "the download exceeds"),
     _case("full", 5, "are free"),

@@ -270,7 +270,7 @@ JOURNALS = tuple(
         (
             "software-without-end",
             "{**hello, 'software': {str(n): n for n in range(10**5)}}, begin",
-            "has a hello event of more than 262144 bytes",
+            "has a hello event of more than 256.0 KiB",
         ),
         ("event-is-a-list", "hello, {'event': ['begin']}", "unknown event"),
         ("no-object", "hello, '[]'", "line 2 is [], expected a JSON object"),

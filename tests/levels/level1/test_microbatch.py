@@ -241,9 +241,11 @@ def test_a_limit_is_kept_and_its_parts_are_counted() -> None:
 
 
 # what the process may have beyond what it has with torch imported: less than the minibatch needs.
-# oneDNN would tell the want of memory, if it comes upon it, as "could not create a primitive".
+# oneDNN would report the want of memory, if it comes upon it, as "could not create a primitive".
 CONFINED = """
-import numpy, resource, torch
+import itertools, numpy, resource, time, torch
+# sizes are chosen by their times: a call takes a second, however busy the machine is
+time.perf_counter_ns = itertools.count(0, 10**9).__next__
 import torch.fx.experimental.symbolic_shapes  # torch does at the first gradient by a given one
 torch.backends.mkldnn.set_flags(False)
 numpy.ones((512, 512)) @ numpy.ones((512, 512))  # OpenBLAS takes its buffer, or would exit

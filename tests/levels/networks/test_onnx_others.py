@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -14,6 +15,7 @@ from capsule.levels.graphs import reference, structure
 from capsule.levels.graphs.bounds import bounds
 from capsule.levels.graphs.graph import Graph
 from capsule.levels.instruments import errors
+from tests.support import trials
 from tests.support.capabilities import inference, training
 from tests.support.networks import ran, tensors
 
@@ -33,15 +35,14 @@ def weights(*shape: int) -> Array:
     return numpy.linspace(-1, 1.5, int(numpy.prod(shape)), dtype="float32").reshape(shape)
 
 
-def load(
+def encode(
     nodes: Sequence[Any],
     shape: Sequence[int] = SHAPE,
     opset: int = 20,
     constants: Mapping[str, Array] | None = None,
     kind: int = TensorProto.FLOAT,
     yields: int = TensorProto.FLOAT,
-    batch: int = 3,
-) -> Graph:
+) -> bytes:
     graph = helper.make_graph(
         list(nodes),
         "g",
@@ -51,7 +52,12 @@ def load(
     )
     opsets = [helper.make_opsetid("", opset)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
-    return exchange.load(model.SerializeToString(), {"batch": batch})
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def load(nodes: Sequence[Any], *options: Any, batch: int = 3, **further: Any) -> Graph:
+    return exchange.load(encode(nodes, *options, **further), {"batch": batch})
 
 
 def node(kind: str, inputs: Sequence[str], output: str = "y", **attributes: Any) -> Any:
@@ -222,6 +228,23 @@ def test_what_has_no_derivative_is_not_trained_and_no_gradient_is_nought() -> No
     framework = frameworks.load("numpy", "cpu", 1, "default")
     with pytest.raises(ValueError, match="no derivative of ONNX's Sin"):
         ran(framework, training(framework, graph, tensors(framework, graph, "float32")[1]))
+
+
+def test_a_network_that_cannot_be_trained_says_what_its_node_has_that_level_0_lacks(
+    tmp_path: Path,
+) -> None:
+    nodes = [
+        node("Flatten", ["x"], "v"),
+        node("MatMul", ["v", "w"], "u"),
+        node("LeakyRelu", ["u"], alpha=0.013),
+    ]
+    path = tmp_path / "leaky.onnx"
+    path.write_bytes(encode(nodes, (3, 4), constants={"w": weights(4, 5)}))
+    framework = frameworks.load("numpy", "cpu", 1, "default")
+    sizes = {"batch": 3}
+    reason = r"LeakyRelu: its alpha is 0\.013, expected a multiple of 0\.01 from 0 to 0\.99\)"
+    with pytest.raises(ValueError, match=f"no derivative of .* \\({reason}; leave trains out"):
+        trials.values(framework, network="leaky", source=str(path), parameters=sizes)
 
 
 def test_each_node_runs_alone_also_between_whole_numbers() -> None:

@@ -110,9 +110,9 @@ class Torch:
 
     @contextmanager
     def arithmetic(self, dtype: str) -> Iterator[None]:
-        """TF32 on for `tf32` alone; 16-bit products summed in float32 to the end.
+        """Set TF32 on for `tf32` alone, and sums of 16-bit products in float32 to the end.
 
-        `switches` keeps what holds at the end: a user's file may have set something else meanwhile.
+        `switches` keeps the settings at the end, because a user's file may change them.
         """
         with precision.fix(tf32=dtype == "tf32"):
             try:

@@ -1,8 +1,8 @@
 """Arrays on a device that numpy's functions take: formulas written in numpy run there in float64.
 
-numpy hands a call over to an argument that is no array of its own (NEP 13, 18 and 35), so a formula
-that gets such arrays returns such arrays. numpy refuses functions that are not listed here with a
-TypeError: no formula goes on in the host's memory unseen.
+numpy passes a call on to an argument of another array type (NEP 13, 18 and 35), so a formula that
+gets such arrays returns such arrays. numpy refuses functions that are not listed here with a
+TypeError, so every formula stays on the device.
 """
 
 from __future__ import annotations

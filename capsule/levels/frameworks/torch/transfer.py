@@ -31,7 +31,7 @@ class CudaTransfer:
     """See `base.Transfer`: copies on a stream of their own, timed by events."""
 
     def __init__(self, device: torch.device, types: Mapping[str, torch.dtype]) -> None:
-        """Begin with no copy made.
+        """Prepare copies to a device.
 
         Args:
             device: A CUDA device.

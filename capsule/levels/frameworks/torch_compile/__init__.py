@@ -37,7 +37,7 @@ class TorchCompile(eager.Torch):
         self.networks = CompiledNetworks()
 
     def record_kernels(self, run: Callable[[], object]) -> list[str]:  # noqa: ARG002
-        """Return nothing: the name of a generated kernel does not tell what it computes by."""
+        """Return no names: those of generated kernels leave their instructions open."""
         return []
 
     def settings(self) -> dict[str, Any]:

@@ -71,7 +71,8 @@ def load(source: str | Path | bytes, sizes: Mapping[str, int]) -> Graph:
         graph, yielded = _finish(reader, outputs)
     except Refused as error:
         raise ValueError(f"{name}: {error}") from None
-    return replace(graph, file=_file(content, reader, graph, yielded))
+    file = _file(content, reader, graph, yielded)
+    return replace(graph, file=file, refusals=reader.refusals)
 
 
 def dump(
@@ -138,6 +139,7 @@ def _translate(reader: Reader, node: Any, name: str, version: int) -> None:
     from . import alone, mapping, others
     from .reader import Refused
 
+    reason = ""
     try:
         if reader.fold(node):
             return
@@ -147,10 +149,15 @@ def _translate(reader: Reader, node: Any, name: str, version: int) -> None:
             try:
                 mapping.KINDS[node.op_type](reader, node, alone.attributes(node))
                 return
-            except (IndexError, KeyError, TypeError, Refused, ValueError, ZeroDivisionError):
+            except Refused as error:
+                reason = str(error)
+            except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError):
                 # it is another case of the kind, or not as ONNX has it, which comes to light now
                 pass
         others.write(reader, node)
+        if reason:
+            of_node = {reader.name_of(value): reason for value in node.output if value}
+            reader.refusals.update(of_node)
     except Refused as error:
         called = node.name or (node.output[0] if node.output else "")
         other = reader.fixed not in (None, reader.batch)

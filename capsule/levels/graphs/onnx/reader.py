@@ -46,6 +46,7 @@ class Reader:
         opsets: Versions of the operators, as the file states them.
         read: Values that a node reads, or the file yields.
         ranges: Number of rows that an input of whole numbers looks up, by input.
+        refusals: Why Level 0 has no operation for a node, by the network's name of its value.
     """
 
     def __init__(self, model: Any, name: str, batch: int) -> None:
@@ -60,6 +61,7 @@ class Reader:
         self.read = {name for node in model.graph.node for name in node.input}
         self.read |= {value.name for value in model.graph.output}
         self.ranges = _find_ranges(model.graph, self.constants)
+        self.refusals: dict[str, str] = {}
         self._names: dict[str, str] = {}
         # inputs of whole numbers, flat in the graph: the input's name, shape and type in the file
         self._whole: dict[str, tuple[str, tuple[int, ...], int]] = {}

@@ -1,0 +1,456 @@
+"""The GPUs and CPUs of each rank on nodes of many kinds, and what is refused."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from capsule.errors import CannotRunError
+from capsule.inventory.tree import compress
+from capsule.runtimes import visible
+from capsule.runtimes.base import GPUS, GpuShare
+from tests.support.gpu_trees import (
+    FOUR_GH200,
+    FOUR_H100,
+    GH200,
+    MAX_1550,
+    MI250X,
+    MI300A,
+    MIG,
+    NODES,
+    ONE_H100,
+    OTHER_MIG,
+    VARIABLES,
+    Node,
+    amd_uuid,
+    build,
+    invocation,
+    nvidia_uuid,
+)
+
+OLD_MIG = f"MIG-{nvidia_uuid(0x42)}/1/0"
+FOREIGN = nvidia_uuid(0xFFFF)
+ONE, TWO = GpuShare(count=1), GpuShare(count=1, local_rank=1, local_ranks=2)
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No scheduler said anything."""
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A start of ranks on two nodes of one kind.
+
+    Attributes:
+        node: The kind of node.
+        ranks: How many, as many on the first node as on the second or one more.
+        first, second: Variables of each node.
+        count: GPUs of each rank.
+        threads: Of each rank; None for as many as its share of the CPUs.
+        expected: GPUs and CPUs of each rank, by rank; no CPUs for one that is not bound.
+    """
+
+    node: Node
+    ranks: int
+    first: Mapping[str, str] = field(default_factory=dict)
+    second: Mapping[str, str] = field(default_factory=dict)
+    count: int = 1
+    threads: int | None = None
+    expected: Sequence[tuple[str, str]]
+
+
+H0, H1 = FOUR_H100.cpus
+M0, M1, M2, M3 = MI250X.cpus
+A0, A1, A2, A3 = MI300A.cpus
+X0, X1 = MAX_1550.cpus[:2]
+G0, G1, G2, G3 = FOUR_GH200.cpus[:4]
+REVERSED = {"CUDA_VISIBLE_DEVICES": "3,2,1,0"}
+BY_UUID = {"CUDA_VISIBLE_DEVICES": ",".join(nvidia_uuid(0x40 + n) for n in (2, 0))}
+CASES = {
+    # the threads of one rank, or of two on one socket, outnumber its CPUs
+    "1 H100": Case(node=FOUR_H100, ranks=1, expected=[("0", "")]),
+    "2 H100": Case(node=FOUR_H100, ranks=2, second=REVERSED, expected=[("0", ""), ("3", "")]),
+    "3 H100": Case(node=FOUR_H100, ranks=3, expected=[("0", ""), ("1", ""), ("0", "")]),
+    "4 H100": Case(
+        node=FOUR_H100,
+        ranks=4,
+        first=BY_UUID,
+        second=REVERSED,
+        expected=[(nvidia_uuid(0x42), H1), (nvidia_uuid(0x40), H0), ("3", ""), ("2", "")],
+    ),
+    "5 H100": Case(
+        node=FOUR_H100,
+        ranks=5,
+        second=REVERSED,
+        expected=[("0", ""), ("1", ""), ("2", H1), ("3", ""), ("2", "")],
+    ),
+    "6 H100": Case(
+        node=FOUR_H100,
+        ranks=6,
+        second=REVERSED,
+        expected=[("0", ""), ("1", ""), ("2", H1), ("3", ""), ("2", ""), ("1", H0)],
+    ),
+    "7 H100": Case(
+        node=FOUR_H100,
+        ranks=7,
+        second=REVERSED,
+        expected=[("0", H0), ("1", H0), ("2", H1), ("3", H1), ("3", H1), ("2", H1), ("1", H0)],
+    ),
+    "8 H100": Case(
+        node=FOUR_H100,
+        ranks=8,
+        second=REVERSED,
+        expected=[
+            *(("0", H0), ("1", H0), ("2", H1), ("3", H1)),
+            *(("3", H1), ("2", H1), ("1", H0), ("0", H0)),
+        ],
+    ),
+    "few threads": Case(
+        node=FOUR_H100, ranks=2, threads=8, second=REVERSED, expected=[("0", H0), ("3", H1)]
+    ),
+    "two GPUs a rank": Case(
+        node=FOUR_H100, ranks=4, count=2, threads=8, expected=[("0,1", H0), ("2,3", H1)] * 2
+    ),
+    # near either socket is anywhere
+    "GPUs of both sockets": Case(
+        node=FOUR_H100,
+        ranks=2,
+        count=2,
+        threads=8,
+        first={"CUDA_VISIBLE_DEVICES": "1,2"},
+        expected=[("1,2", ""), ("0,1", H0)],
+    ),
+    "order by speed": Case(
+        node=FOUR_H100,
+        ranks=2,
+        threads=8,
+        first={"CUDA_DEVICE_ORDER": "FASTEST_FIRST"},
+        second={"CUDA_DEVICE_ORDER": "FASTEST_FIRST", **BY_UUID},
+        expected=[("0", ""), (nvidia_uuid(0x42), H1)],
+    ),
+    "unknown NUMA node": Case(node=ONE_H100, ranks=2, threads=1, expected=[("0", "")] * 2),
+    "MIG": Case(
+        node=FOUR_H100,
+        ranks=2,
+        threads=8,
+        first={"CUDA_VISIBLE_DEVICES": OLD_MIG},
+        second={"CUDA_VISIBLE_DEVICES": MIG},
+        expected=[(OLD_MIG, H1), (MIG, "")],
+    ),
+    "MIG of one card": Case(
+        node=GH200,
+        ranks=4,
+        threads=1,
+        first={"CUDA_VISIBLE_DEVICES": f"{MIG},{OTHER_MIG}"},
+        second={"CUDA_VISIBLE_DEVICES": f"{OTHER_MIG},{MIG}"},
+        expected=[(MIG, ""), (OTHER_MIG, ""), (OTHER_MIG, ""), (MIG, "")],
+    ),
+    "8 MI250X": Case(
+        node=MI250X,
+        ranks=8,
+        threads=16,
+        second={"ROCR_VISIBLE_DEVICES": "4,5,6,7"},
+        expected=[
+            *(("0", M3), ("1", M3), ("2", M1), ("3", M1)),
+            *(("4", M0), ("5", M0), ("6", M2), ("7", M2)),
+        ],
+    ),
+    "16 MI250X": Case(
+        node=MI250X,
+        ranks=16,
+        expected=[
+            *(("0", M3), ("1", M3), ("2", M1), ("3", M1)),
+            *(("4", M0), ("5", M0), ("6", M2), ("7", M2)),
+        ]
+        * 2,
+    ),
+    "MI250X by UUID": Case(
+        node=MI250X,
+        ranks=2,
+        threads=7,
+        first={"ROCR_VISIBLE_DEVICES": amd_uuid(0xABC7)},
+        second={"ROCR_VISIBLE_DEVICES": "2,3", "HIP_VISIBLE_DEVICES": "1"},
+        expected=[(amd_uuid(0xABC7), M2), ("3", M1)],
+    ),
+    "8 MI300A": Case(
+        node=MI300A,
+        ranks=8,
+        expected=[("0", A0), ("1", A1), ("2", A2), ("3", A3)] * 2,
+    ),
+    "6 MI300A": Case(
+        node=MI300A,
+        ranks=6,
+        threads=48,
+        second={"GPU_DEVICE_ORDINAL": "3,1,2"},
+        expected=[("0", A0), ("1", A1), ("2", A2), ("3", A3), ("1", A1), ("2", A2)],
+    ),
+    # three ranks on a socket have too many threads, and the fourth has its own
+    "8 Max 1550": Case(
+        node=MAX_1550, ranks=8, expected=[("0", ""), ("1", ""), ("2", ""), ("3", X1)] * 2
+    ),
+    "12 Max 1550": Case(
+        node=MAX_1550,
+        ranks=12,
+        expected=[*((name, X0) for name in "012"), *((name, X1) for name in "345")] * 2,
+    ),
+    "tiles": Case(
+        node=MAX_1550,
+        ranks=8,
+        threads=26,
+        first={"ZE_FLAT_DEVICE_HIERARCHY": "FLAT"},
+        second={
+            "ZE_FLAT_DEVICE_HIERARCHY": "FLAT",
+            "ZE_AFFINITY_MASK": "5,6,10,11",
+            "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1",
+        },
+        expected=[
+            *(("0", X0), ("1", X0), ("2", X0), ("3", X0)),
+            *(("5", X0), ("6", X1), ("10", X1), ("11", X1)),
+        ],
+    ),
+    "tiles of cards": Case(
+        node=MAX_1550,
+        ranks=4,
+        threads=1,
+        first={
+            "ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE",
+            "ZE_AFFINITY_MASK": "0.1,5.0",
+            "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1",
+        },
+        # which card an entry is, is not said
+        second={"ZE_AFFINITY_MASK": "0.1,5.0"},
+        expected=[("0.1", X0), ("5.0", X1), ("0.1", ""), ("5.0", "")],
+    ),
+    "order of cards unknown": Case(
+        node=MAX_1550,
+        ranks=4,
+        threads=1,
+        first={"ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE", "ZE_AFFINITY_MASK": "3,0"},
+        # where devices are tiles, they have none
+        second={
+            "ZE_FLAT_DEVICE_HIERARCHY": "FLAT",
+            "ZE_AFFINITY_MASK": "0.1,1",
+            "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1",
+        },
+        expected=[("3", ""), ("0", ""), ("0.1", ""), ("1", X0)],
+    ),
+    "GH200": Case(node=GH200, ranks=2, expected=[("0", "")] * 2),
+    "8 GH200": Case(
+        node=FOUR_GH200,
+        ranks=8,
+        expected=[("0", G0), ("1", G1), ("2", G2), ("3", G3)] * 2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_ranks_of_two_nodes_have_gpus_and_the_cpus_near_them(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = CASES[name]
+    root = build(case.node, tmp_path / "root")
+    cpus = case.node.all_cpus
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(cpus))
+    width = -(-case.ranks // 2)
+    threads = case.threads or len(cpus) // width
+    dealt = []
+    for rank in range(case.ranks):
+        with monkeypatch.context() as own:
+            for variable, listed in (case.second if rank >= width else case.first).items():
+                own.setenv(variable, listed)
+            share = GpuShare(
+                count=case.count, local_rank=rank % width, local_ranks=width, threads=threads
+            )
+            asked = invocation(tmp_path / str(rank), share)
+            chosen = visible.assign(asked, root)
+        dealt.append((",".join(chosen.devices), compress(list(chosen.cpus))))
+    assert dealt == list(case.expected)
+
+
+def test_there_are_forty_cases_of_nodes_and_variables() -> None:
+    assert len(NODES) + len(CASES) + len(GIVEN) + len(REFUSED) >= 40
+
+
+# node, variables of a scheduler or a user, and those that the second of two ranks gets
+GIVEN: dict[str, tuple[Node, dict[str, str], dict[str, str]]] = {
+    "none": (FOUR_H100, {}, {"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}),
+    "indices": (
+        FOUR_H100,
+        {"CUDA_VISIBLE_DEVICES": "3, 2,-1,0"},
+        {"CUDA_VISIBLE_DEVICES": "2", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+    ),
+    "UUIDs": (
+        FOUR_H100,
+        {"CUDA_VISIBLE_DEVICES": f"{nvidia_uuid(0x41)},GPU-00000043,{FOREIGN}"},
+        {"CUDA_VISIBLE_DEVICES": "GPU-00000043", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+    ),
+    "MIG": (
+        GH200,
+        {"CUDA_VISIBLE_DEVICES": f"{MIG},{OTHER_MIG}", "CUDA_DEVICE_ORDER": "FASTEST_FIRST"},
+        {"CUDA_VISIBLE_DEVICES": OTHER_MIG, "CUDA_DEVICE_ORDER": "FASTEST_FIRST"},
+    ),
+    "another vendor's": (
+        FOUR_H100,
+        {"ROCR_VISIBLE_DEVICES": "3", "ZE_AFFINITY_MASK": "3", "GPU_DEVICE_ORDINAL": "3"},
+        {"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+    ),
+    "ROCm": (MI250X, {"ROCR_VISIBLE_DEVICES": "6,4"}, {"ROCR_VISIBLE_DEVICES": "4"}),
+    "HIP": (MI250X, {"HIP_VISIBLE_DEVICES": "7,5"}, {"ROCR_VISIBLE_DEVICES": "5"}),
+    "CUDA's name": (MI300A, {"CUDA_VISIBLE_DEVICES": "3,1"}, {"ROCR_VISIBLE_DEVICES": "1"}),
+    "OpenCL": (MI300A, {"GPU_DEVICE_ORDINAL": "2,0"}, {"ROCR_VISIBLE_DEVICES": "0"}),
+    "HIP counts what ROCm left": (
+        MI250X,
+        {"ROCR_VISIBLE_DEVICES": "4,5,6", "HIP_VISIBLE_DEVICES": "2,0"},
+        {"ROCR_VISIBLE_DEVICES": "4"},
+    ),
+    "Slurm's copies": (
+        MI250X,
+        {"ROCR_VISIBLE_DEVICES": "4,5", "HIP_VISIBLE_DEVICES": "4,5", "GPU_DEVICE_ORDINAL": "4,5"},
+        {"ROCR_VISIBLE_DEVICES": "5"},
+    ),
+    "no mask": (
+        MAX_1550,
+        {},
+        {
+            "ZE_AFFINITY_MASK": "1",
+            "ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE",
+            "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1",
+        },
+    ),
+    "an empty mask": (
+        MAX_1550,
+        {"ZE_AFFINITY_MASK": "", "ZE_FLAT_DEVICE_HIERARCHY": "FLAT"},
+        {
+            "ZE_AFFINITY_MASK": "1",
+            "ZE_FLAT_DEVICE_HIERARCHY": "FLAT",
+            "ZE_ENABLE_PCI_ID_DEVICE_ORDER": "1",
+        },
+    ),
+    "a mask": (MAX_1550, {"ZE_AFFINITY_MASK": "5,3"}, {"ZE_AFFINITY_MASK": "3"}),
+    "tiles": (
+        MAX_1550,
+        {"ZE_AFFINITY_MASK": "0.0,0.1", "ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"},
+        {"ZE_AFFINITY_MASK": "0.1", "ZE_FLAT_DEVICE_HIERARCHY": "COMPOSITE"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_a_rank_gets_one_variable_of_its_vendor(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, environment, expected = GIVEN[name]
+    root = build(node, tmp_path / "root")
+    for variable, listed in environment.items():
+        monkeypatch.setenv(variable, listed)
+    second = GpuShare(count=1, local_rank=1, local_ranks=2)
+    chosen = visible.assign(invocation(tmp_path / "rank", second), root)
+    assert visible.variables(chosen.devices, root) == expected
+
+
+ASK = "from the scheduler, or lower ranks_per_node or gpus_per_rank"
+REFUSED: dict[str, tuple[Node, dict[str, str], GpuShare, str]] = {
+    "empty": (
+        FOUR_H100,
+        {"CUDA_VISIBLE_DEVICES": ""},
+        ONE,
+        "node n1: no GPU is visible (CUDA_VISIBLE_DEVICES=), but a rank needs 1: request 1 on"
+        f" each node {ASK}",
+    ),
+    "-1": (
+        FOUR_H100,
+        {"CUDA_VISIBLE_DEVICES": "-1,0"},
+        ONE,
+        "node n1: no GPU is visible (CUDA_VISIBLE_DEVICES=-1,0), but a rank needs 1: request 1 on"
+        f" each node {ASK}",
+    ),
+    "one for two": (
+        GH200,
+        {},
+        TWO,
+        "node n1: 1 GPU is visible, but 2 ranks need 1 each: request 2 on each node " + ASK,
+    ),
+    "no such index": (
+        FOUR_H100,
+        {"CUDA_VISIBLE_DEVICES": "0,4,1"},
+        TWO,
+        "node n1: 1 GPU is visible (CUDA_VISIBLE_DEVICES=0,4,1), but 2 ranks need 1 each: request"
+        f" 2 on each node {ASK}",
+    ),
+    "a UUID of another node": (
+        FOUR_H100,
+        {"CUDA_VISIBLE_DEVICES": FOREIGN},
+        ONE,
+        f"node n1: no GPU is visible (CUDA_VISIBLE_DEVICES={FOREIGN}), but a rank needs 1: request"
+        f" 1 on each node {ASK}",
+    ),
+    # what many UUIDs begin with names none
+    "a UUID cut too short": (
+        FOUR_H100,
+        {"CUDA_VISIBLE_DEVICES": "GPU-000"},
+        ONE,
+        "node n1: no GPU is visible (CUDA_VISIBLE_DEVICES=GPU-000), but a rank needs 1: request 1"
+        f" on each node {ASK}",
+    ),
+    "an index and its UUID": (
+        FOUR_H100,
+        {"CUDA_VISIBLE_DEVICES": f"1,{nvidia_uuid(0x41)}"},
+        TWO,
+        f"CUDA_VISIBLE_DEVICES=1,{nvidia_uuid(0x41)} lists GPU {nvidia_uuid(0x41)} twice",
+    ),
+    "two instances for a rank": (
+        GH200,
+        {"CUDA_VISIBLE_DEVICES": f"{MIG},{OTHER_MIG}"},
+        GpuShare(count=2),
+        "node n1: 2 MIG instances requested for one rank, but a process can use 1: set"
+        " gpus_per_rank to 1",
+    ),
+    "HIP beyond ROCm": (
+        MI250X,
+        {"ROCR_VISIBLE_DEVICES": "4,5", "HIP_VISIBLE_DEVICES": "4"},
+        ONE,
+        "node n1: no GPU is visible (ROCR_VISIBLE_DEVICES=4,5, HIP_VISIBLE_DEVICES=4), but a rank"
+        f" needs 1: request 1 on each node {ASK}",
+    ),
+    "more than there are": (
+        MI300A,
+        {},
+        GpuShare(count=1, local_rank=4, local_ranks=8),
+        "node n1: 4 GPUs are visible, but 8 ranks need 1 each: request 8 on each node " + ASK,
+    ),
+    "a card and its tile": (
+        MAX_1550,
+        {"ZE_AFFINITY_MASK": "3,03.1"},
+        TWO,
+        "ZE_AFFINITY_MASK=3,03.1 lists GPU 3.1 twice",
+    ),
+    "no such tile": (
+        MAX_1550,
+        {"ZE_AFFINITY_MASK": "11,12", "ZE_FLAT_DEVICE_HIERARCHY": "FLAT"},
+        TWO,
+        "node n1: 1 GPU is visible (ZE_AFFINITY_MASK=11,12), but 2 ranks need 1 each: request 2 on"
+        f" each node {ASK}",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_wrong_is_refused_with_what_mends_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, environment, share, words = REFUSED[name]
+    root = build(node, tmp_path / "root")
+    monkeypatch.setattr("socket.gethostname", lambda: "n1")
+    for variable, listed in environment.items():
+        monkeypatch.setenv(variable, listed)
+    with pytest.raises(CannotRunError) as caught:
+        visible.assign(invocation(tmp_path / "rank", share), root)
+    assert caught.value.what == words
+    assert not (tmp_path / "rank" / GPUS).exists()
