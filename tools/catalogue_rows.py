@@ -16,7 +16,7 @@ def abilities() -> Iterator[tuple[str, ...]]:
     mixes = [training.refusal(name, "sgd", training.MIXED) is None for name in names]
     searches = [training.refusal(name, "lbfgs", "float32") is None for name in names]
     modules = [training.refusal(name, "sgd", "float32", is_module=True) is None for name in names]
-    ranks = [schemes.refusal(name, "cpu", "sgd", "float32") is None for name in names]
+    ranks = [schemes.refusal(name, "sgd", "float32") is None for name in names]
     exchanges = [collectives.refuse(name, "cpu") is None for name in names]
     gradients = [one.networks and one.differentiates for one in facts]
     total = len(catalog.OPERATORS)

@@ -20,6 +20,7 @@ Entry = Mapping[str, Any]
 MAX_SIZE = 16
 MAX_BYTES = 4096
 MAX_BATCH = 8
+MAX_GROUP = 2
 MAX_REPETITIONS = 3
 MAX_QUERIES = 20
 MAX_SEEDS = 1
@@ -42,6 +43,7 @@ RULES = (
     f"a training has a batch of at most {MAX_BATCH}, at most two parts of a batch, one epoch, no"
     f" target, at most {MAX_WORKERS} workers, and a learning rate that is smaller by as much as its"
     " batch",
+    f"at most {MAX_GROUP} samples are normalized together by several ranks",
     f"a generated dataset has {MAX_SAMPLES} samples to train on and {MAX_BATCH} to test on, in the"
     " sizes of the network",
     "cases that become equal are one case; claims have no looks, and none is about a target",
@@ -156,6 +158,8 @@ def _shrink_training(entry: Entry) -> dict[str, Any]:
     small |= {"batch": batch, "epochs": 1, "optimizer": {**optimizer, "lr": rate}}
     if any(cases):
         small["cases"] = _unite(cases)
+    if "batch_norm_group" in entry:
+        small["batch_norm_group"] = min(entry["batch_norm_group"], MAX_GROUP)
     if "accumulate" in entry:
         small["accumulate"] = 2 if entry["accumulate"] > 1 and batch % 2 == 0 else 1
     return small

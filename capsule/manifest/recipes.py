@@ -108,7 +108,7 @@ def restate(
     network = trained.restate(raw, module, optimizer, here, problems)
     if network is None:
         return None
-    # ranks train together on CPUs alone
+    # a plan has no device, and CPUs have every scheme
     _check_scheme(raw, network, raw.get("dtype", "float32"), "cpu", here, problems)
     if (own := _cases(raw, here, problems)) != cases:
         found, due = (quote([dict(case.parameters) for case in side]) for side in (cases, own))
@@ -261,14 +261,16 @@ def _check_scheme(
         for name in set(scheme) - set(known):
             message = f"{scheme['name']} does not accept {quote(name)}; {instead(name, known)}"
             problems.add(f"{here}/scheme" + pointer(name[:200]), message)
-        if "over" in scheme and (no := schemes.refuse_over(scheme["name"])):
+        if no := schemes.refuse_device(scheme["name"], device):
+            problems.add(f"{here}/scheme/name", no)
+        if "over" in scheme and (no := schemes.refuse_over(scheme["name"], device)):
             problems.add(f"{here}/scheme/over", no)
         if "checkpoint_epochs" in raw and (no := schemes.refuse_checkpoints(scheme["name"])):
             problems.add(f"{here}/checkpoint_epochs", no)
         if no := schemes.refuse_optimizer(scheme["name"], raw["optimizer"].get("name", "")):
             problems.add(f"{here}/optimizer", no)
         for index, framework in enumerate(raw["frameworks"]):
-            how = framework, device, raw["optimizer"].get("name", ""), dtype
+            how = framework, raw["optimizer"].get("name", ""), dtype
             if reason := schemes.refusal(*how, is_module=network.module is not None):
                 problems.add(f"{here}/frameworks/{index}", reason)
 

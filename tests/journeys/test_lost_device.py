@@ -1,12 +1,14 @@
 """A trial that leaves the device unusable fails alone: the others run in processes of their own."""
 
 import json
+import sys
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from tests.support.command import Document, User, write_manifest
+from tests.support.jobs import needs_torch
 
 OPERATOR = """
 import sys
@@ -102,3 +104,73 @@ def test_only_the_trials_that_lose_the_device_fail(author: User, breaking: tuple
     # each that loses it is the last of its process
     ends = [n for n in planned[:-1] if n in breaking]
     assert len({one["started"] for one in attempts}) == len(ends) + 1
+
+
+PLANT = """
+import os
+import sys
+from pathlib import Path
+
+if "run" in sys.orig_argv and os.environ.get("CAPSULE_RANK") == "1":
+    import torch.distributed as dist
+
+    lost = Path(__file__).with_name("lost")
+    sound, calls = dist.all_reduce, 0
+
+    class AcceleratorError(RuntimeError):
+        pass
+
+    def all_reduce(flat, *how):
+        global calls
+        # gradients, of the judged steps and of those of an epoch
+        calls += flat.numel() > 1000
+        if calls == 5 and not lost.exists():
+            lost.touch()
+            raise AcceleratorError("CUDA error: device-side assert triggered")
+        return sound(flat, *how)
+
+    dist.all_reduce = all_reduce
+"""
+
+
+@needs_torch
+def test_a_rank_that_loses_its_device_ends_its_own_trial_and_no_other(author: User) -> None:
+    plant = author.folder / "plant"
+    plant.mkdir()
+    (plant / "sitecustomize.py").write_text(PLANT)
+    python = plant / "python3"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={plant} exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    training = {
+        "level": 3,
+        "network": "lenet",
+        "datasets": ["glyphs"],
+        "frameworks": ["torch"],
+        "batch": 20,
+        "epochs": 1,
+        "optimizer": {"name": "sgd", "lr": 0.1},
+        "scheme": {"name": "allreduce"},
+        "isolation": "group",
+    }
+    manifest = write_manifest(
+        author.folder,
+        seeds=[17],
+        resources={"ranks_per_node": 2},
+        datasets={"glyphs": {"generator": "glyphs", "samples": 60, "test_samples": 20}},
+        benchmarks=[{**training, "id": one} for one in ("first", "second", "third")],
+        claims=[],
+    )
+    words = "--runtime", "host", "--keep-going", "--output", "a.capsule.zip"
+    ended = author.run("run", manifest, *words, CAPSULE_PYTHON=str(python))
+    assert ended.returncode == 5, ended.stdout + ended.stderr
+    assert author.run("check", "a.capsule.zip").returncode == 0
+    with zipfile.ZipFile(author.folder / "a.capsule.zip") as opened:
+        attempts = list(map(json.loads, opened.read("data/results/attempts.jsonl").splitlines()))
+    failed, *others = attempts
+    assert (failed["outcome"], failed["reason"]) == ("failed", "error")
+    assert failed["message"].startswith(
+        "rank 1: AcceleratorError: CUDA error: device-side assert triggered"
+    )
+    assert [(one["outcome"], one["message"], one["attempt"]) for one in others] == [
+        ("completed", "", 1)
+    ] * 2

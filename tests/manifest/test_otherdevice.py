@@ -10,7 +10,7 @@ import pytest
 from capsule import manifest, plan
 from capsule.errors import ManifestError, UsageError
 from capsule.levels import catalog
-from capsule.levels.catalog import MetricFacts, schemes
+from capsule.levels.catalog import MetricFacts
 from capsule.manifest import Benchmark, Manifest, otherdevice, recipes
 from capsule.manifest.facts import metric_of
 from capsule.manifest.problems import Problems
@@ -189,10 +189,23 @@ def test_trainings_readings_and_exchanges_of_numpy_stay_on_cpus(
     assert reasons == {"numpy": "numpy has no device 'cuda'"}
 
 
-def test_a_scheme_of_ranks_that_the_device_lacks_is_left_out() -> None:
-    together = schemes.refusal("torch", "cuda", "sgd", "float32")
-    expected = {} if together is None else {"torch": together}
-    assert refusals(test_schemes.ENTRY, "cuda", resources={"ranks_per_node": 2}) == expected
+@pytest.mark.parametrize(
+    ("scheme", "reason"),
+    [
+        ({"name": "local-sgd", "period": 4}, None),
+        ({"name": "spatial"}, "spatial ranks train on cpu only"),
+        (
+            {"name": "allreduce", "over": "mpi"},
+            "scheme allreduce exchanges over MPI on cpu only, not on cuda",
+        ),
+    ],
+)
+def test_a_scheme_of_ranks_that_the_device_lacks_is_left_out(
+    scheme: dict[str, Any], reason: str | None
+) -> None:
+    entry = {**test_schemes.ENTRY, "scheme": scheme}
+    expected = {} if reason is None else {"torch": reason}
+    assert refusals(entry, "cuda", resources={"ranks_per_node": 2}) == expected
 
 
 def test_strict_determinism_is_asked_for_on_the_other_device_too() -> None:

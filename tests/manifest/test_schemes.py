@@ -29,14 +29,16 @@ ENTRY: dict[str, Any] = {
 GROUPED: dict[str, Any] = {"network": "resnet9", "batch_norm_group": 2}
 
 
-def read(subjects: list[dict[str, Any]] | None = None, ranks: int = 2, **fields: Any) -> Manifest:
+def read(
+    subjects: list[dict[str, Any]] | None = None, ranks: int = 2, gpus: int = 0, **fields: Any
+) -> Manifest:
     entry = {name: value for name, value in {**ENTRY, **fields}.items() if value is not None}
     document = {
         "name": "together",
         "title": "Together",
         "authors": [{"name": "Ada Author"}],
         "license": "CC0-1.0",
-        "resources": {"ranks_per_node": ranks},
+        "resources": {"ranks_per_node": ranks, "gpus_per_rank": gpus},
         "seeds": [1, 2],
         "datasets": {"glyphs": {"generator": "glyphs", "samples": 90, "test_samples": 30}},
         "benchmarks": [entry],
@@ -116,7 +118,7 @@ def test_a_sealed_plan_has_no_other_scheme_either(fields: dict[str, Any]) -> Non
         (
             {"frameworks": ["numpy"]},
             "/benchmarks/0/frameworks/0",
-            "ranks train together in torch on cpu, not in numpy",
+            "ranks train together in torch, not in numpy",
         ),
         (
             {"scheme": {"name": "independent", "over": "mpi"}},
@@ -219,6 +221,60 @@ def test_what_carries_a_scheme_is_what_a_plan_says_of_it() -> None:
     assert read(subjects, scheme=scheme) == read(scheme=scheme)
     with pytest.raises(ManifestError, match="the plan's training of the case default differs"):
         read(subjects)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "where", "message"),
+    [
+        (
+            {"name": "stale-synchronous", "staleness": 1},
+            "/benchmarks/0/scheme/name",
+            "stale-synchronous ranks train on cpu only, because the server exchanges in several",
+        ),
+        ({"name": "asynchronous-parameter-server"}, "/benchmarks/0/scheme/name", "on cpu only"),
+        ({"name": "spatial"}, "/benchmarks/0/scheme/name", "spatial ranks train on cpu only"),
+        ({"name": "pipelined"}, "/benchmarks/0/scheme/name", "pipelined ranks train on cpu only"),
+        (
+            {"name": "allreduce", "over": "mpi"},
+            "/benchmarks/0/scheme/over",
+            "scheme allreduce exchanges over MPI on cpu only, not on cuda",
+        ),
+        (
+            {"name": "independent", "over": "mpi"},
+            "/benchmarks/0/scheme/over",
+            "independent ranks exchange nothing",
+        ),
+    ],
+)
+def test_what_ranks_on_gpus_cannot_exchange_is_refused(
+    scheme: dict[str, Any], where: str, message: str
+) -> None:
+    with pytest.raises(ManifestError) as caught:
+        read(gpus=1, scheme=scheme)
+    assert where in str(caught.value)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        *({"name": name} for name in ("allreduce", "sharded", "quantized", "parameter-server")),
+        *({"name": name} for name in ("model-averaging", "neighbour-averaging", "independent")),
+        {"name": "bucketed", "bucket_bytes": 4096},
+        {"name": "top-k", "density": 0.1},
+        {"name": "local-sgd", "period": 4},
+    ],
+    ids=lambda one: str(one["name"]),
+)
+def test_ranks_on_gpus_train_by_the_schemes_that_share_batches(scheme: dict[str, Any]) -> None:
+    there, here = read(scheme=scheme), read(gpus=1, scheme=scheme)
+    assert (there.resources.device, here.resources.device) == ("cpu", "cuda")
+    names = [{one.name for one in each.benchmarks[0].metrics} for each in (there, here)]
+    assert names[1] - names[0] == {"copy_time"}
+    assert names[0] <= names[1]
+    # a plan of either is read as it was made
+    subjects = plan.subjects_to_json(here)
+    assert read(subjects, gpus=1, scheme=scheme) == here
 
 
 def test_groups_are_what_a_plan_says_of_them() -> None:

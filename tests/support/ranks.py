@@ -31,9 +31,12 @@ class Scenario:
     """Some ranks and the trials that they run.
 
     Attributes:
-        fault: A key of `PLANTS` of `ranks_plants`, `splits_plants` or `collectives_plants`.
+        fault: A key of `PLANTS` of `ranks_plants`, `splits_plants`, `collectives_plants` or
+            `device_plants`.
         strikes: Of each attempt that is made before, the rank that is killed, and the words of
             `strike` that say where.
+        device: Of the job.
+        lost: The rank that loses its device, and so ends before it has said goodbye.
     """
 
     name: str
@@ -41,6 +44,8 @@ class Scenario:
     trials: tuple[dict[str, Any], ...]
     fault: str | None = None
     strikes: tuple[tuple[int, str, int], ...] = ()
+    device: str = "cpu"
+    lost: int | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,7 @@ def write(folder: Path, data: Mapping[str, str], scenario: Scenario) -> list[Pat
     document = {
         **trials.JOB,
         "framework": "torch",
+        "device": scenario.device,
         "ranks": scenario.ranks,
         "data": dict(data),
         "trials": list(scenario.trials),
@@ -117,7 +123,7 @@ def read(folder: Path, scenario: Scenario) -> dict[str, Outcome]:
         text = (folder / str(rank) / "journal.jsonl").read_text()
         journals.append([json.loads(line) for line in text.splitlines()])
         assert (journals[-1][0]["rank"], journals[-1][0]["ranks"]) == (rank, scenario.ranks)
-        assert journals[-1][-1] == {"event": "bye"}
+        assert (journals[-1][-1] == {"event": "bye"}) == (rank != scenario.lost)
     outcomes = {}
     for identity in (one["id"] for one in scenario.trials):
         own = [[one for one in lines if one.get("trial") == identity] for lines in journals]
@@ -153,7 +159,9 @@ def run(
     """Outcomes of all trials by the names of the scenarios."""
     for one in scenarios:
         write(folder / one.name, data, one)
-    plan = [[str(folder / one.name), one.ranks, one.fault, one.strikes] for one in scenarios]
+    plan = [
+        [str(folder / one.name), one.ranks, one.fault, one.strikes, one.lost] for one in scenarios
+    ]
     (folder / "scenarios.json").write_text(json.dumps(plan))
     done = subprocess.run(
         [sys.executable, "-m", "tests.support.ranks", str(folder / "scenarios.json")],
@@ -189,17 +197,20 @@ def _main(path: Path) -> None:
     from capsule.levels import probe
     from capsule.levels.frameworks.torch import training  # noqa: F401
     from capsule.levels.level3 import counted, ranks  # noqa: F401
+    from capsule.levels.run import LEFT
 
     # which each rank would read from hundreds of files
     installed = probe._distributions()
     probe._distributions = lambda: installed
-    for name, count, fault, strikes in json.loads(path.read_text()):
+    for name, count, fault, strikes, lost in json.loads(path.read_text()):
         folder = Path(name)
         for number, (struck, *words) in enumerate(strikes):
             statuses = _start(folder, count, fault, f"killed-{number}", {struck: words})
             assert statuses[struck] == signal.SIGKILL, (folder, statuses)
         statuses = _start(folder, count, fault, "journal", {})
-        assert not any(statuses), (folder, statuses)
+        codes = [os.waitstatus_to_exitcode(one) for one in statuses]
+        due = [LEFT if rank == lost else 0 for rank in range(count)]
+        assert codes == due, (folder, statuses)
 
 
 def _start(
@@ -207,9 +218,9 @@ def _start(
 ) -> list[int]:
     """How each rank ended, the journal of which is a file of that name."""
     from capsule.levels import run as program
-    from tests.support import collectives_plants, ranks_plants, splits_plants
+    from tests.support import collectives_plants, device_plants, ranks_plants, splits_plants
 
-    rooms = ranks_plants, splits_plants, collectives_plants
+    rooms = ranks_plants, splits_plants, collectives_plants, device_plants
     plants = {name: plant for room in rooms for name, plant in room.PLANTS.items()}
 
     children = []

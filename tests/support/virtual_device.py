@@ -87,6 +87,9 @@ class Event:
     def query(self) -> bool:
         return self._device.clock.now >= self.time
 
+    def synchronize(self) -> None:
+        self._device.clock.reach(self.time)
+
     def elapsed_time(self, other: Event) -> float:
         assert self._times, "an event without a time"
         assert self.query() and other.query(), "an event that is not reached yet"

@@ -135,20 +135,17 @@ def metrics(name: str) -> tuple[MetricFacts, ...]:
     return (*_COMMON, own, *((_STALENESS,) if scheme.asynchronous else ()))
 
 
-def refusal(
-    framework: str, device: str, optimizer: str, dtype: str, *, is_module: bool = False
-) -> str | None:
+def refusal(framework: str, optimizer: str, dtype: str, *, is_module: bool = False) -> str | None:
     """Return why a training cannot be one of several ranks; None where it can.
 
     Args:
         framework: Its name.
-        device: `cpu` or `cuda`.
         optimizer: Key of `training.OPTIMIZERS`, or anything else for a user's.
         dtype: Word of `DTYPES`, or `training.MIXED`.
         is_module: True if a user's module is trained.
     """
-    if framework != "torch" or device != "cpu":
-        return f"ranks train together in torch on cpu, not in {framework} on {device}"
+    if framework != "torch":
+        return f"ranks train together in torch, not in {framework}"
     if is_module:
         return "ranks cannot train a torch.nn.Module together; use a network of the catalogue"
     if optimizer not in OPTIMIZERS or optimizer == "lbfgs":
@@ -163,16 +160,41 @@ OVER = ("mpi",)
 """Carrier of a scheme's exchanges where torch's process group has none: MPI, by mpi4py."""
 
 
-def refuse_over(name: str) -> str | None:
+def refuse_device(name: str, device: str) -> str | None:
+    """Return why the ranks of a scheme cannot train on a device; None where they can.
+
+    Args:
+        name: Key of `SCHEMES`.
+        device: `cpu` or `cuda`.
+
+    >>> refuse_device("allreduce", "cuda"), refuse_device("spatial", "cpu")
+    (None, None)
+    """
+    if device == "cpu":
+        return None
+    if SCHEMES[name].asynchronous:
+        return (
+            f"{name} ranks train on cpu only, because the server exchanges in several threads at"
+            " once, which NCCL does not allow; use a synchronous scheme, such as parameter-server"
+        )
+    if SCHEMES[name].splits_network:
+        return f"{name} ranks train on cpu only; use another scheme, such as allreduce"
+    return None
+
+
+def refuse_over(name: str, device: str) -> str | None:
     """Return why a scheme's exchanges are carried by nothing else; None where they can be.
 
     Args:
         name: Key of `SCHEMES`.
+        device: `cpu` or `cuda`.
     """
     if SCHEMES[name].independent:
         return f'{name} ranks exchange nothing: leave out "over"'
     if name == "sharded" or SCHEMES[name].splits_network:
         return f'{name} ranks exchange only through torch\'s process group: leave out "over"'
+    if device != "cpu":
+        return f'scheme {name} exchanges over MPI on cpu only, not on {device}: leave out "over"'
     return None
 
 

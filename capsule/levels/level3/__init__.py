@@ -46,21 +46,28 @@ def measure(trial: Trial, framework: Framework, report: Report) -> None:
         together = schemes.metrics(recipe.scheme.name)
         report.restrict(one.name for one in together if one.per == "rank")
     missed = None
-    with connect(context.rank, context.ranks, context.rendezvous, trial.id):
-        if schemes.SCHEMES[recipe.scheme.name].independent:
+    is_alone = schemes.SCHEMES[recipe.scheme.name].independent
+    where = context.rank, context.ranks, context.rendezvous, trial.id
+    # trainings that go on alone exchange nothing on their devices
+    with connect(*where, device="cpu" if is_alone else context.device):
+        if is_alone:
             missed = instances.measure(trial, framework, report, Communicator())
         else:
-            train(trial, framework, report, Ranks(recipe, context.threads, _read_work(trial)))
+            how = context.threads, _read_work(trial), framework.device_clock
+            train(trial, framework, report, Ranks(recipe, *how))
     if missed is not None:
         raise missed
 
 
 def _refuse(trial: Trial, recipe: Recipe, name: str) -> None:
     context, ranks = trial.context, trial.context.ranks
-    how = context.framework, context.device, recipe.optimizer, trial.dtype
+    how = context.framework, recipe.optimizer, trial.dtype
     if reason := schemes.refusal(*how, is_module=trial.source is not None):
         raise ValueError(reason)
-    if reason := training.refuse_tuning(recipe.tuning, *how[:3], by_ranks=True):
+    if reason := schemes.refuse_device(name, context.device):
+        raise ValueError(reason)
+    tuned = recipe.tuning, context.framework, context.device, recipe.optimizer
+    if reason := training.refuse_tuning(*tuned, by_ranks=True):
         raise ValueError(reason)
     if reason := schemes.refuse_optimizer(name, recipe.optimizer):
         raise ValueError(reason)

@@ -74,7 +74,8 @@ class Pipelined(Exchange):
             **{_word(name): inputs[name] for name in self._inputs},
         )
         computing = self._stage.computing - computed
-        self.communicator.count_wait(perf_counter() - began - computing)
+        # all of it by the clock of the host, whose ranks alone have stages
+        self.communicator.count_wait(began + computing, perf_counter())
         if not losses:
             return torch.zeros(())
         return torch.stack([one.detach() for one in losses]).sum()

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
 from math import inf
-from time import perf_counter
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ import torch
 from ..catalog import training
 from ..catalog.schemes import SCHEMES
 from ..catalog.splitting import Work
-from ..communicators import Communicator, Traffic
+from ..communicators import HOST, Clock, Communicator, Traffic
 from ..frameworks.base import Distributable, NativeTensor, Trainer
 from ..frameworks.torch.training import start
 from ..graphs.graph import Graph
@@ -43,6 +42,7 @@ from .pipelined import Pipelined
 from .sharded import Sharded
 from .spatial import Spatial
 from .staleness import Asynchronous
+from .steptimes import StepTimes
 
 EXCHANGES: Mapping[str, type[Exchange]] = {
     "allreduce": AllReduce,
@@ -71,20 +71,24 @@ class Ranks(Team):
     to check is not.
     """
 
-    def __init__(self, recipe: Recipe, threads: int, work: Work) -> None:
+    def __init__(
+        self, recipe: Recipe, threads: int, work: Work, clock: Clock | None = None
+    ) -> None:
         """Begin with no step taken.
 
         Args:
             recipe: One with a scheme.
             threads: Number of threads of this rank.
             work: What all ranks do.
+            clock: That of the device that computes the steps; None for the host.
         """
         assert recipe.scheme is not None
         self._threads, self._work = threads, work
         self._scheme, self._meaning = recipe.scheme, SCHEMES[recipe.scheme.name]
         self._group = recipe.batch_norm_group
+        self._clock = clock or HOST
         self._others = Communicator()
-        self._counted = self._others.renew()
+        self._counted = Communicator(self._clock)
         if recipe.scheme.over and self._others.ranks > 1:
             # with mpi4py, which an image for torch need not have
             from .mpicommunicator import MpiCommunicator
@@ -96,7 +100,7 @@ class Ranks(Team):
         self._statistics = Parts((), self.rank, self.ranks, 1)
         self._steps = 0
         self._traffic: list[Traffic] = []
-        self._times: list[float] = []
+        self._times = StepTimes(self._clock)
 
     @property
     def share(self) -> tuple[int, int]:
@@ -161,15 +165,16 @@ class Ranks(Team):
 
     def step(self, trainer: Trainer, inputs: Mapping[str, NativeTensor], rate: float) -> Any:
         """Return a step with what the scheme exchanges before and after the optimizer's."""
-        began = perf_counter()
+        began = self._clock.mark()
         self._counted.take_traffic()
         self._statistics.before_step()
         loss = trainer.step(inputs, rate)
         self._statistics.after_step()
         self._steps += 1
         self._require_exchange().after_step(self._steps)
-        self._traffic.append(self._counted.take_traffic())
-        self._times.append(perf_counter() - began)
+        traffic = self._counted.take_traffic()
+        self._traffic.append(traffic)
+        self._times.note(began, self._clock.mark(), traffic)
         return loss
 
     def average(self, losses: Sequence[float], batch: int) -> list[float]:
@@ -223,6 +228,9 @@ class Ranks(Team):
         exchange = self._require_exchange()
         for own, more in zip(self._traffic, exchange.close()):
             own.add(more)
+        self._times.read_rest()
+        # of what is exchanged to report and to check no time is told
+        self._others.take_traffic()
         self._report_straggler(trial.report, epoch)
         self._report_steps(trial.report, so_far)
         if isinstance(exchange, Asynchronous):
@@ -277,7 +285,8 @@ class Ranks(Team):
         return flat
 
     def _report_steps(self, report: Report, so_far: Progress) -> None:
-        traffic, times, self._traffic, self._times = self._traffic, self._times, [], []
+        traffic, times = self._traffic, self._times
+        self._traffic, self._times = [], StepTimes(self._clock)
         counted = {
             "bytes_sent": [one.sent for one in traffic],
             "bytes_received": [one.received for one in traffic],
@@ -286,15 +295,15 @@ class Ranks(Team):
         for metric, values in counted.items():
             report.samples(metric, values)
             so_far.add_steps(metric, values)
-        report.samples("communication_time", [one.seconds for one in traffic])
-        report.samples("wait_time", [one.waited for one in traffic])
-        report.samples("step_time", times)
+        report.samples("communication_time", times.exchanging)
+        report.samples("wait_time", times.waiting)
+        report.samples("step_time", times.whole)
 
     def _report_straggler(self, report: Report, epoch: int) -> None:
         """Report the rank that waited least, and the imbalance of the other times."""
         both = torch.zeros((2, self.ranks), dtype=torch.float64)
-        waited = sum(one.waited for one in self._traffic)
-        both[0, self.rank], both[1, self.rank] = waited, sum(self._times) - waited
+        waited = sum(self._times.waiting)
+        both[0, self.rank], both[1, self.rank] = waited, sum(self._times.whole) - waited
         self._others.all_reduce(both)
         report.point("straggler", epoch, int(both[0].argmin()))
         report.point("load_imbalance", epoch, float(both[1].max() / both[1].mean()) - 1)
@@ -318,18 +327,19 @@ class Ranks(Team):
         with trial.framework.arithmetic(training.EXACT):
             trainer = trial.start(trial.graph((end - first) // parts), training.EXACT)
             self.join(trial, trainer, batch, parts)
-            before, moving = self._require_exchange().read(), self._statistics.tensors
+            # the reference is in the host's memory, and goes to all ranks from there
+            before, moving = self._require_exchange().read().cpu(), self._statistics.tensors
             is_in_step = bool(moving) and not self._meaning.asynchronous
-            kept_before = self._add_up(moving) if is_in_step else None
+            kept_before = self._add_up(moving).cpu() if is_in_step else None
             self.open_epoch(count)
             for inputs, rate in zip(batches, rates):
                 own = trial.place(trial.rows(inputs, batch), training.EXACT)
                 self.step(trainer, own, rate)
-                reached.append(self._require_exchange().read())
+                reached.append(self._require_exchange().read().cpu())
                 if is_in_step:
-                    kept.append(self._add_up(moving))
+                    kept.append(self._add_up(moving).cpu())
             self._require_exchange().close()
-        self._traffic, self._times = [], []
+        self._traffic, self._times = [], StepTimes(self._clock)
         due = self._follow(trial, batch, parts, batches, rates) if self.rank == 0 else []
         worst = torch.zeros(1, dtype=torch.float64)
         for one, right in zip(kept, due):

@@ -36,9 +36,9 @@ class Sharded(Exchange):
 
         super().__init__(replace(member, leaves={}))
         self._shapes = {name: one.shape for name, one in member.leaves.items()}
-        module = _Flat(flatten(member.leaves.values()))
-        mesh = DeviceMesh("cpu", list(range(self.communicator.ranks)))
-        self._module: Any = fully_shard(module, mesh=mesh, reshard_after_forward=False)
+        flat = flatten(member.leaves.values())
+        mesh = DeviceMesh(flat.device.type, list(range(self.communicator.ranks)))
+        self._module: Any = fully_shard(_Flat(flat), mesh=mesh, reshard_after_forward=False)
         # torch's caches keep the mesh for good, and by it the connections of a rank that leaves
         mesh._pg_registry.clear()
         self._module.set_custom_all_gather(_Gathering(self.communicator))

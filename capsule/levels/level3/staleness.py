@@ -165,7 +165,7 @@ def serve(server: Server, peer: int, like: Any, steps: int, traffic: list[Traffi
             communicator.send(server.take(peer, gradients, communicator), peer)
             taken = communicator.take_traffic()
             # the thread waits while rank 0 computes
-            taken.seconds = taken.waited = 0.0
+            taken.exchanges, taken.waits = [], []
             traffic.append(taken)
     except RuntimeError as error:
         server.fail(str(error))
