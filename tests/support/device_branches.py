@@ -42,11 +42,11 @@ WORDS = re.compile(
 )
 """What conditions say of a device."""
 
-LIBRARY = re.compile(r"\btorch\.cuda\.|nvml\.nvml[A-Z]")
+LIBRARY = re.compile(r"\btorch\.cuda\.\w|nvml\.nvml[A-Z]")
 """Calls of libraries of devices."""
 
 NAMES = re.compile(
-    r"cuda|nvidia|nvml|amd|intel|kfd|gpu|ondevice|of_device|feedahead|device_advice|name_devices"
+    r"cuda|(?<!lamb_)nvidia|nvml|amd|intel|kfd|gpu|ondevice|of_device|feedahead|device_advice|name_devices"
     r"|request_devices|keep_gradients",
     re.IGNORECASE,
 )
@@ -100,7 +100,6 @@ NEAREST: Mapping[str, Sequence[str]] = {
     "execute": (
         "execute/test_devices.py",
         "execute/test_placement.py",
-        "journeys/test_devices.py",
         "journeys/test_rank_gpus.py",
     ),
     "inventory": (
@@ -144,16 +143,19 @@ NEAREST: Mapping[str, Sequence[str]] = {
     "levels/level2": (*_FEED, "levels/test_tensor_cores.py"),
     "levels/level3": ("levels/level3/test_nccl.py",),
     "levels/library": ("levels/test_regions.py",),
+    "levels/operators": ("levels/operators/test_user.py",),
+    "levels/recipe": ("levels/test_job.py", "levels/level2/test_tuning.py"),
     "levels/run": (*_CLOCK, "levels/test_failures.py"),
-    "lint": ("lint/test_places.py", "archive/test_devices.py"),
+    "lint": ("lint/test_places.py", "lint/test_measured.py", "archive/test_devices.py"),
     "manifest": _MANIFEST,
-    "report": ("report/test_inventory.py", "archive/test_devices.py"),
+    "manifest/warnings": ("lint/test_measured.py", "lint/test_places.py"),
+    "report": ("report/test_inventory.py", "archive/test_devices.py", "journeys/test_dry_run.py"),
     "rerun": ("journeys/test_other_device.py", "trust/test_policy.py"),
     "resolve": ("test_resolve.py", "journeys/test_other_device.py", "journeys/test_rank_gpus.py"),
     "runtimes": _GPUS,
     "telemetry": _TELEMETRY,
     "trust": ("trust/test_outlook.py", "trust/test_policy.py", "journeys/test_other_device.py"),
-    "rereading": ("archive/test_devices.py", "journeys/test_devices.py", "journeys/test_reread.py"),
+    "rereading": ("archive/test_devices.py",),
 }
 """Files of tests, by the module or folder that they are nearest to."""
 
