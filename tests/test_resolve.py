@@ -17,7 +17,7 @@ from capsule.errors import CannotRunError, UsageError
 from capsule.image import Image
 from capsule.manifest.model import Resources
 from capsule.resolve import Request, Used, choose, resolve
-from capsule.runtimes import gpus
+from capsule.runtimes import gpus, visible
 from capsule.runtimes.base import Prepared
 from capsule.runtimes.host import Host
 from capsule.watch import Watch
@@ -273,3 +273,58 @@ def test_a_network_that_benchmarks_ask_for_is_noted(
         assert note.sentence.endswith('"online": true')
         on_host = resolve(replace(wanted, manifest=manifest, runtime="host")).notes
         assert "online" not in [note.code for note in on_host]
+
+
+@pytest.fixture
+def asked_for(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Numbers of GPUs that were looked for here, and then asked of the engine."""
+    log: list[tuple[str, int]] = []
+    monkeypatch.setattr(visible, "require", lambda count, _: log.append(("here", count)))
+    monkeypatch.setattr(Host, "check_gpus", lambda _, count, *__: log.append(("engine", count)))
+    return log
+
+
+@pytest.mark.parametrize(("gpus_per_rank", "count"), [(2, 6), (0, None)])
+def test_the_engine_is_asked_for_the_gpus_of_all_ranks(
+    tmp_path: Path,
+    engines: list[str],
+    site: WriteSite,
+    asked_for: list[tuple[str, int]],
+    gpus_per_rank: int,
+    count: int | None,
+) -> None:
+    asked = request(tmp_path, image=False)
+    resources = Resources(ranks_per_node=3, gpus_per_rank=gpus_per_rank)
+    resolve(replace(asked, manifest=replace(asked.manifest, resources=resources)))
+    assert asked_for == [(who, count) for who in ("here", "engine") if count is not None]
+
+
+@pytest.mark.parametrize(
+    ("is_sealed", "where", "advice"),
+    [
+        (False, "/resources/gpus_per_rank", "of the machine"),
+        (True, "/resources/gpus_per_rank", "--device cpu"),
+        # such as a driver that is too old for the image
+        (True, None, "of the machine"),
+    ],
+)
+def test_a_sealed_manifest_is_verified_without_the_gpu_that_lacks(
+    tmp_path: Path,
+    engines: list[str],
+    site: WriteSite,
+    monkeypatch: pytest.MonkeyPatch,
+    is_sealed: bool,
+    where: str | None,
+    advice: str,
+) -> None:
+    def refuse(count: int, _: object) -> None:
+        raise CannotRunError(f"{count} missing", where=where, advice="advice of the machine")
+
+    monkeypatch.setattr(visible, "require", refuse)
+    asked = request(tmp_path, image=False)
+    folder = None if is_sealed else asked.manifest.folder
+    manifest = replace(asked.manifest, resources=Resources(gpus_per_rank=1), folder=folder)
+    with pytest.raises(CannotRunError) as caught:
+        resolve(replace(asked, manifest=manifest))
+    assert (caught.value.what, caught.value.where) == ("1 missing", where)
+    assert advice in str(caught.value.advice)

@@ -313,8 +313,9 @@ def find_amd(names: Sequence[str], root: Path = Path("/")) -> list[Device]:
 
 def _kfd_facts(tree: Tree, folder: str) -> dict[str, str]:
     """Return PCI address and unique id of a node of the topology; empty for a processor."""
-    text = tree.text(f"{folder}/properties")
-    if tree.text(f"{folder}/gpu_id") in ("0", "") or isinstance(text, Unread):
+    text, number = tree.text(f"{folder}/properties"), tree.number(f"{folder}/gpu_id")
+    # 0 is a processor; of a GPU that a control group withholds the kernel gives no number
+    if isinstance(text, Unread) or isinstance(number, Unread) or not number:
         return {}
     known = dict(line.split(maxsplit=1) for line in text.splitlines() if " " in line)
     if not known.get("location_id", "").isdigit():

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from capsule import archive, deviceseries, digest, earlier, reading, report, summary, verdict
 from capsule import manifest as manifests
+from capsule.archive import byhand
 from capsule.errors import DamagedError
 from capsule.lint import surroundings
 from capsule.manifest import paths
@@ -414,3 +415,13 @@ def test_only_settled_attempts_count() -> None:
     made = record(CARD, replace(CARD, attempt=2, joules=5.0))
     made = replace(made, attempts=(interrupted, again, *others))
     assert deviceseries.sum_joules(made) == {CARD.trial: 5.0}
+
+
+@pytest.mark.parametrize("gpus", [2, 0])
+def test_commands_by_hand_ask_for_the_gpus_of_the_run(gpus: int) -> None:
+    made = record(gpus=gpus)
+    text = "\n".join(byhand.lines(made, made.manifest.benchmarks, {}))
+    by_docker, by_apptainer = text.count("docker run"), text.count("apptainer exec")
+    assert min(by_docker, by_apptainer) > 0
+    assert text.count("--gpus ") == text.count("--gpus 2 ") == by_docker * (gpus > 0)
+    assert text.count(" --nv") == by_apptainer * (gpus > 0)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from capsule import inventory
+from capsule.inventory import gpu
 from capsule.inventory.gpu import gpu_record
 from capsule.inventory.memory import module_record
-from capsule.inventory.tree import Fact, Unread, settle
+from capsule.inventory.tree import Fact, Part, Tree, Unread, settle
 from tests.support import machines
+from tests.support.gpu_trees import FOUR_H100, MI250X, ONE_H100, FakeNvml, build
 
 GIB = 1 << 30
 
@@ -140,3 +145,139 @@ def test_any_bytes_are_a_module_or_none(raw: bytes) -> None:
         size = module["size_bytes"]
         assert isinstance(size, int)
         assert size > 0
+
+
+def ask(monkeypatch: pytest.MonkeyPatch, library: object) -> tuple[Part, list[Part] | Unread]:
+    """Read the GPUs of a machine whose files show none, by a library in NVML's place."""
+    monkeypatch.setitem(sys.modules, "pynvml", library)
+    monkeypatch.setattr(Tree, "names", lambda *_: [])
+    return gpu.read(Tree(Path("/")))
+
+
+def refuse_with(nvml: FakeNvml, code: int) -> Callable[..., NoReturn]:
+    def refuse(*_: object) -> NoReturn:
+        error = nvml.NVMLError("Refused")
+        error.value = code
+        raise error
+
+    return refuse
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (FakeNvml.NVML_ERROR_NO_PERMISSION, "not permitted"),
+        (FakeNvml.NVML_ERROR_LIBRARY_NOT_FOUND, "tool missing"),
+        (FakeNvml.NVML_ERROR_FUNCTION_NOT_FOUND, "tool missing"),
+        (FakeNvml.NVML_ERROR_NOT_FOUND, "absent"),
+    ],
+)
+@pytest.mark.parametrize("question", ["nvmlInit", "nvmlDeviceGetCount"])
+def test_a_library_that_refuses_is_the_reason(
+    monkeypatch: pytest.MonkeyPatch, question: str, code: int, reason: str
+) -> None:
+    nvml, closed = FakeNvml(ONE_H100), []
+    monkeypatch.setattr(nvml, question, refuse_with(nvml, code))
+    monkeypatch.setattr(nvml, "nvmlShutdown", lambda: closed.append(1))
+    driver, devices = ask(monkeypatch, nvml)
+    assert driver.state["cuda_version"] == Unread(reason=reason, detail="NVML: Refused")  # type: ignore[arg-type]
+    assert isinstance(devices, Unread)
+    assert devices.detail.endswith(f"; {reason}: NVML: Refused")
+    # only what was opened is closed
+    assert len(closed) == (question != "nvmlInit")
+
+
+def test_so_is_a_missing_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver, devices = ask(monkeypatch, None)
+    found = driver.state["cuda_version"]
+    assert isinstance(found, Unread)
+    assert found.reason == "tool missing"
+    assert found.detail.startswith("Python package nvidia-ml-py: ")
+    assert isinstance(devices, Unread)
+    assert "tool missing: Python package nvidia-ml-py" in devices.detail
+
+
+def test_a_machine_whose_library_counts_no_gpu_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver, devices = ask(monkeypatch, FakeNvml(ONE_H100, []))
+    assert driver.state["cuda_version"] == "13.0"
+    assert isinstance(devices, Unread)
+    assert devices.detail.count(";") == 0
+
+
+def test_one_fact_that_is_refused_costs_itself_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = FakeNvml(ONE_H100)
+    monkeypatch.setattr(nvml, "nvmlDeviceGetUUID", lambda handle: b"GPU-1")
+    monkeypatch.setattr(nvml, "nvmlDeviceGetPowerUsage", refuse_with(nvml, 4))
+    _, devices = ask(monkeypatch, nvml)
+    assert isinstance(devices, list)
+    (card,) = devices
+    assert card.identity["uuid"] == "GPU-1"
+    assert card.momentary["power_watts"] == Unread(reason="not permitted", detail="NVML: Refused")
+    assert card.klass["memory_bytes"] == 80 * GIB
+
+
+def test_a_recorded_machine_is_not_asked_for_by_the_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml(FOUR_H100))
+    driver, devices = gpu.read(Tree(tmp_path))
+    assert isinstance(driver.state["cuda_version"], Unread)
+    assert isinstance(devices, Unread)
+    assert "NVML describes the running machine only" in devices.detail
+
+
+def test_only_displays_of_nvidia_on_the_bus_are_its_gpus(tmp_path: Path) -> None:
+    for number, (vendor, kind) in enumerate(
+        [("0x10de", "0x030200"), ("0x10de", "0x040300"), ("0x8086", "0x030000"), ("0x10de", None)]
+    ):
+        folder = tmp_path / f"sys/bus/pci/devices/0000:0{number}:00.0"
+        folder.mkdir(parents=True)
+        (folder / "vendor").write_text(vendor)
+        if kind is not None:
+            (folder / "class").write_text(kind)
+    _, devices = gpu.read(Tree(tmp_path))
+    assert isinstance(devices, list)
+    (card,) = devices
+    assert card.state["pci_address"] == "0000:00:00.0"
+    # without the driver's file the kernel knows no name of a model
+    assert card.klass["model"] == Unread(
+        reason="absent", detail="NVML describes the running machine only"
+    )
+
+
+def test_an_intel_gpu_without_a_known_name_says_so(tmp_path: Path) -> None:
+    folder = tmp_path / "sys/bus/pci/devices/0000:03:00.0"
+    folder.mkdir(parents=True)
+    (folder / "vendor").write_text("0x8086")
+    (folder / "class").write_text("0x038000")
+    _, unnamed = gpu.read(Tree(tmp_path))
+    (folder / "uevent").write_text("PCI_ID=8086:FFFF")
+    _, unknown = gpu.read(Tree(tmp_path))
+    models = [part.klass["model"] for found in (unnamed, unknown) for part in found]  # type: ignore[union-attr]
+    first, second = models
+    assert isinstance(first, Unread)
+    assert "uevent" in first.detail
+    assert second == Unread(reason="absent", detail="no name is known for PCI ID 8086:FFFF")
+
+
+def test_an_amd_gpu_has_the_power_limits_of_its_sensors(tmp_path: Path) -> None:
+    build(MI250X, tmp_path)
+    device = tmp_path / "sys/class/drm/card1/device"
+    sensors = device / "hwmon/hwmon7"
+    sensors.mkdir(parents=True)
+    (sensors / "power1_cap").write_text("250000000")
+    _, devices = gpu.read(Tree(tmp_path))
+    assert isinstance(devices, list)
+    limits = [card.state["power_limit_watts"] for card in devices]
+    assert [one for one in limits if not isinstance(one, Unread)] == [250.0]
+    assert len(limits) == 8
+    addresses = [str(card.state["pci_address"]) for card in devices]
+    assert addresses == sorted(addresses)
+    # a connector of a monitor is no card, and a card of another vendor is not AMD's
+    connector = tmp_path / "sys/class/drm/card1-DP-1/device"
+    connector.mkdir(parents=True)
+    (connector / "vendor").write_text("0x1002")
+    (device / "vendor").write_text("0x1af4")
+    _, devices = gpu.read(Tree(tmp_path))
+    assert isinstance(devices, list)
+    assert len(devices) == 7

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from capsule import api
+from capsule.record import Record
 from capsule.runtimes import gpus, slots
 from capsule.runtimes.gpus import Devices
 from capsule.runtimes.slots import Slot
+from capsule.telemetry.sampler import FORMAT
+from capsule.telemetry.sources import Sample
 from tests.support.command import write_manifest
 from tests.support.gpu_trees import FOUR_H100
 
@@ -59,3 +63,50 @@ def test_the_record_has_the_gpus_of_each_rank(here: Path) -> None:
         {"pci_addresses": ["0000:cb:00.0"], "cpus": None},
         {"pci_addresses": ["0000:4c:00.0"], "cpus": None},
     ]
+
+
+OTHER = """
+printf '{"metric": "gpu", "value": 1}\\n' >>"$CAPSULE_RESULTS"
+if [ "$CAPSULE_SEED" = 2 ]; then
+    printf '{"pci_addresses": ["0000:19:00.0"], "cpus": null}' >"$CAPSULE_OUT/../gpus.json"
+    cat trace.jsonl >"$CAPSULE_OUT/../telemetry.jsonl"
+fi
+"""
+CARD: dict[str, object] = {
+    "device": "0000:19:00.0",
+    "source": "nvml",
+    "wrap_joules": None,
+    "limit_watts": None,
+    "is_mig": False,
+}
+TRACE = (
+    {"format": FORMAT, "devices": [CARD]},
+    ["begin", 1.0],
+    [1.5, 0, *[None] * len(Sample._fields)],
+    ["end", 2.0],
+)
+
+
+def run(here: Path, gpus: int) -> Record:
+    """Run two seeds of a command that writes, under the second one, the files of its rank."""
+    (here / "tiny.sh").write_text(OTHER)
+    trace = "" if gpus else "".join(f"{json.dumps(line)}\n" for line in TRACE)
+    (here / "trace.jsonl").write_text(trace)
+    benchmark = {
+        **{"id": "tiny", "command": ["sh", "tiny.sh"], "metrics": {"gpu": {}}},
+        "inputs": ["tiny.sh", "trace.jsonl"],
+    }
+    resources = {"gpus_per_rank": gpus}
+    write_manifest(here, seeds=[1, 2], claims=[], benchmarks=[benchmark], resources=resources)
+    return api.run("tiny.json").record
+
+
+def test_the_gpus_of_the_first_start_are_those_of_the_record(here: Path) -> None:
+    known = run(here, 1).environment["effective"]["command"]
+    assert known["gpus"] == [{"pci_addresses": ["0000:cb:00.0"], "cpus": None}]
+
+
+def test_without_a_request_a_command_cannot_put_gpus_into_the_record(here: Path) -> None:
+    record = run(here, 0)
+    assert "gpus" not in record.environment["effective"].get("command", {})
+    assert [one for one in record.devices if one.source != "rapl"] == []

@@ -401,3 +401,51 @@ def test_the_roof_of_products_is_by_the_same_clock(
     (share,) = lines["roofline_share"].values
     # of products that take equally long one has an eighth of the other's operations
     assert share == pytest.approx(1 / 8)
+
+
+def test_a_roof_on_a_device_copies_nothing_back(
+    cuda: VirtualCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roofs, "SIZES", (128,))
+
+    def refuse(tensor: Any) -> Any:
+        raise AssertionError("a copy to the host")
+
+    vars(cuda.framework)["to_numpy"] = refuse
+    assert set(roofs.product_rates(cuda.framework, "float32")) == {2 * 128**3 * 1e9 / WORK}
+
+
+def test_the_roof_of_copies_is_that_of_the_memory_of_the_device(
+    cuda: VirtualCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str, list[tuple[int, ...]]]] = []
+
+    def time(framework: Any, operator: Any, sizes: Any, dtype: str, shapes: Any) -> list[int]:
+        asked.append((operator.name, dtype, list(shapes)))
+        return [1_000_000, 2_000_000]
+
+    monkeypatch.setattr(roofs, "_time", time)
+    monkeypatch.setattr(roofs, "_copy_in_host", lambda threads: (float(threads),))
+    # two operands and a result of 4 bytes for each element
+    moved = 3 * 4 * 2**26
+    assert roofs.copy_rates(cuda.framework, 3) == pytest.approx((moved / 1e-3, moved / 2e-3))
+    assert asked == [("add", "float32", [(2**13, 2**13)] * 2)]
+    assert roofs.copy_rates(frameworks.load("torch", "cpu", 1, "default"), 3) == (3.0,)
+
+
+def test_only_products_that_fit_the_device_are_tried(
+    cuda: VirtualCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(roofs, "SIZES", (64, 128, 256))
+    cuda.free_bytes = 32 * 128**2
+    tried: list[int] = []
+
+    def time(framework: Any, operator: Any, sizes: Any, *_: Any) -> list[int]:
+        tried.append(sizes["m"])
+        return [10]
+
+    monkeypatch.setattr(roofs, "_time", time)
+    roofs.product_rates(cuda.framework, "float32")
+    assert tried == [64, 128]
+    cuda.free_bytes = 0
+    assert roofs.product_rates(cuda.framework, "tf32") == ()

@@ -7,11 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import capsule.levels.library as library
+from capsule.levels.library import capsule_regions
 
 FOLDER = Path(library.__file__).parent
 HEAD = "from capsule_regions import flush, region, report\n"
@@ -257,3 +259,98 @@ def test_without_a_device_the_clock_measures(script: Start, tmp_path: Path, text
     end(script(text))
     assert len(lines(tmp_path)) == 2
     assert all(0 < line["value"] < 0.25 for line in lines(tmp_path))
+
+
+class Stream:
+    """A device in the place of `torch.cuda`: an event is reached at its place in time.
+
+    Attributes:
+        now: Milliseconds of its clock.
+        made: Number of events.
+    """
+
+    def __init__(self, *, is_there: bool) -> None:
+        self.now, self.made, self.is_there = 0.0, 0, is_there
+
+    def is_available(self) -> bool:
+        return self.is_there
+
+    def Event(self, *, enable_timing: bool) -> "Mark":  # noqa: N802 - as torch has it
+        assert enable_timing
+        self.made += 1
+        return Mark(self)
+
+
+class Mark:
+    """An event of a stream."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream, self._at = stream, -1.0
+
+    def record(self) -> None:
+        self._at = self._stream.now
+
+    def synchronize(self) -> None:
+        assert self._at >= 0
+
+    def elapsed_time(self, end: "Mark") -> float:
+        return end._at - self._at
+
+
+@pytest.fixture
+def regions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The library in this process, without what other tests measured."""
+    for name, value in {
+        "_times": {},
+        "_results": capsule_regions._Results(),
+        "_devices": capsule_regions._Devices(),
+    }.items():
+        monkeypatch.setattr(capsule_regions, name, value)
+    # signals are this process's own
+    monkeypatch.setattr(capsule_regions._end, "_is_watched", True)
+    monkeypatch.setenv("CAPSULE_RESULTS", str(tmp_path / "results.jsonl"))
+    return capsule_regions
+
+
+def put_torch(monkeypatch: pytest.MonkeyPatch, *, is_there: bool = True) -> Stream:
+    stream = Stream(is_there=is_there)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=stream))
+    return stream
+
+
+def test_work_on_a_device_is_between_two_events(
+    regions: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = put_torch(monkeypatch)
+
+    @regions.region("inner", cuda=True)
+    def work() -> None:
+        stream.now += 250
+
+    for _ in range(1100):
+        with regions.region("outer", cuda=True):
+            stream.now += 125
+            work()
+    # of a thousand pairs each is read, so that no more wait
+    assert len(regions._times["outer"]._pending) == 100
+    regions.flush()
+    found = lines(tmp_path)
+    for name, seconds in (("outer_time", 0.375), ("inner_time", 0.25)):
+        assert [one["value"] for one in found if one["metric"] == name] == [seconds] * 1100
+    assert stream.made == 4 * 1100
+
+
+@pytest.mark.parametrize("fault", ["no device", "no torch", "not asked"])
+def test_else_it_is_between_two_readings_of_the_clock(
+    regions: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    stream = put_torch(monkeypatch, is_there=fault != "no device")
+    if fault == "no torch":
+        monkeypatch.delitem(sys.modules, "torch")
+    clock = iter((10, 13_000_010))
+    monkeypatch.setattr(regions, "perf_counter_ns", clock.__next__)
+    with regions.region("step", cuda=fault != "not asked"):
+        stream.now += 250
+    regions.flush()
+    assert [one["value"] for one in lines(tmp_path)] == [0.013]
+    assert stream.made == 0

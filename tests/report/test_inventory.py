@@ -103,3 +103,31 @@ def test_names_cannot_steer_the_terminal(tmp_path: Path) -> None:
     node = node_of("microvm", tmp_path)
     cpu = {**node["class"]["cpu"], "model": "\x1b[2Jevil"}
     assert "\x1b" not in draw({**node, "class": {**node["class"], "cpu": cpu}})
+
+
+@pytest.mark.parametrize(
+    ("gpus", "driver", "words"),
+    [
+        (
+            [{"model": "A", "memory_bytes": 8 << 30}, {"model": "A", "memory_bytes": 8 << 30}],
+            {"nvidia_version": "580.65.06", "cuda_version": "13.0"},
+            ["2 x A, 8 GiB", "NVIDIA driver 580.65.06, CUDA 13.0"],
+        ),
+        ([{}], {"amdgpu_version": "6.8.5"}, ["1 x unknown model", "amdgpu driver 6.8.5"]),
+        ([{"compute_capability": "9.0"}], {}, ["1 x unknown model, compute capability 9.0"]),
+        ([], {}, ["none (unknown reason)"]),
+    ],
+)
+def test_accelerators_are_named_with_what_is_known(
+    tmp_path: Path, gpus: list[Json], driver: Json, words: list[str]
+) -> None:
+    node = node_of("microvm", tmp_path)
+    changed = {
+        "class": {**node["class"], "gpus": gpus},
+        "state": {**node["state"], "gpu_driver": driver},
+        "missing": {},
+    }
+    text = draw({**node, **changed}, 120)
+    _, _, rest = text.partition("GPUs       ")
+    shown = [line.strip() for line in rest.splitlines()[: len(words)]]
+    assert shown == words

@@ -7,22 +7,28 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from capsule.runtimes import slots
+from capsule.errors import CannotRunError
+from capsule.runtimes import slots, visible
+from capsule.runtimes.apptainer import Apptainer
 from capsule.runtimes.base import GpuShare, Prepared
 from capsule.runtimes.docker import Docker
 from capsule.runtimes.podman import Podman
 from capsule.runtimes.slots import Slot
 from tests.support.gpu_trees import (
     FOUR_H100,
+    MAX_1550,
+    MI250X,
     MIG,
     VARIABLES,
     FakeNvml,
+    Node,
     build,
     invocation,
     nvidia_uuid,
@@ -189,3 +195,105 @@ def test_a_container_of_podman_is_bound_to_the_cpus_of_its_gpu(
     Podman(root).start(PREPARED, invocation(tmp_path, GpuShare(count=count), "true")).wait(60)
     (line,) = (one for one in words.read_text().splitlines() if one.startswith("create "))
     assert ("--cpuset-cpus 1 " in line) == bound
+
+
+@pytest.fixture
+def apptainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program in the place of Apptainer, which nothing starts."""
+    program = tmp_path / "bin/apptainer"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    for name in (*visible.LISTS, "CUDA_DEVICE_ORDER"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.usefixtures("apptainer")
+@pytest.mark.parametrize(
+    ("node", "devices", "flags", "variables"),
+    [
+        (
+            FOUR_H100,
+            ("1", "3"),
+            ["--nv"],
+            {"CUDA_VISIBLE_DEVICES": "1,3", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+        ),
+        (MI250X, ("4",), ["--rocm"], {"ROCR_VISIBLE_DEVICES": "4"}),
+        # NVIDIA's library alone shows these
+        (None, ("0",), ["--nv"], {"CUDA_VISIBLE_DEVICES": "0", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}),
+        (FOUR_H100, (), [], {}),
+    ],
+)
+def test_apptainer_shows_the_gpus_of_a_vendor_by_its_flag(
+    tmp_path: Path,
+    node: Node | None,
+    devices: tuple[str, ...],
+    flags: list[str],
+    variables: dict[str, str],
+) -> None:
+    root = tmp_path / "root" if node is None else build(node, tmp_path / "root")
+    asked = replace(invocation(tmp_path, GpuShare(), "true"), devices=devices)
+    started = Apptainer(root).wrap(Prepared(handle="tiny.sif"), asked)
+    assert [word for word in started.command if word in ("--nv", "--rocm")] == flags
+    names = {f"APPTAINERENV_{name}" for name in (*visible.LISTS, "CUDA_DEVICE_ORDER")}
+    shown = {name: value for name, value in started.environment.items() if name in names}
+    assert shown == {f"APPTAINERENV_{name}": value for name, value in variables.items()}
+
+
+@pytest.mark.usefixtures("apptainer")
+def test_engines_refuse_gpus_that_they_cannot_show(tmp_path: Path) -> None:
+    roots = {node.vendor: build(node, tmp_path / node.vendor) for node in (MI250X, MAX_1550)}
+    Apptainer(roots["amd"]).check_gpus(1, PREPARED, None)
+    with pytest.raises(CannotRunError, match="no option for Intel GPUs"):
+        Apptainer(roots["intel"]).check_gpus(1, PREPARED, None)
+    for engine in (Docker, Podman):
+        for vendor, title in (("amd", "AMD"), ("intel", "Intel")):
+            words = f"{engine.title} supports only NVIDIA GPUs, this machine has {title} GPUs"
+            with pytest.raises(CannotRunError) as caught:
+                engine(roots[vendor]).check_gpus(1, PREPARED, None)
+            assert caught.value.what == words
+
+
+@pytest.mark.parametrize(
+    ("refusal", "advice"),
+    [
+        ("unresolvable CDI devices nvidia.com/gpu=3", "nvidia-ctk cdi generate"),
+        ("stat nvidia.com/gpu=3: no such file", "nvidia-ctk cdi generate"),
+        ("no space left on device", None),
+    ],
+)
+def test_a_refusal_of_gpus_is_told_with_what_mends_it(
+    refusal: str, advice: str | None, root: Path, words: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = words.with_name("bin") / "podman"
+    refuses = f"case $1 in create) echo 'Error: {refusal}' >&2; exit 125;; esac\n"
+    program.write_text(program.read_text() + refuses)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    with pytest.raises(CannotRunError, match="Podman cannot give GPUs to containers: ") as caught:
+        Podman(root).check_gpus(1, PREPARED, None)
+    assert refusal in caught.value.what
+    given = caught.value.advice
+    assert given is None if advice is None else advice in str(given)
+
+
+def test_dockers_advice_is_about_a_missing_toolkit_alone() -> None:
+    lacks = 'could not select device driver "" with capabilities: [[gpu]]'
+    assert "container toolkit" in str(Docker().device_advice(lacks))
+    assert Docker().device_advice("permission denied") is None
+
+
+def test_without_nvidias_library_docker_gets_the_names_of_the_job(
+    root: Path, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slots, "find", lambda *_: None)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
+    Docker(root).check_gpus(1, PREPARED, None)
+    assert made[0]["HostConfig"]["DeviceRequests"][0]["DeviceIDs"] == ["2"]
+
+
+def test_a_container_without_gpus_asks_for_none(
+    root: Path, tmp_path: Path, made: list[dict[str, Any]]
+) -> None:
+    Docker(root).start(PREPARED, invocation(tmp_path, GpuShare(), "true"))
+    assert not made[0]["HostConfig"].get("DeviceRequests")

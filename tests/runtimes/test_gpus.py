@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,8 @@ from capsule.runtimes.base import Prepared
 from capsule.runtimes.docker import Docker
 from capsule.runtimes.host import Host
 from capsule.runtimes.podman import Podman
+from tests.support.gpu_trees import MI250X, build
+from tests.support.nvml import Card, FakeNvml, NVMLError
 from tests.support.runtimes import small
 
 
@@ -145,3 +149,63 @@ def test_an_engine_that_knows_no_devices_says_what_is_missing(
     with pytest.raises(CannotRunError, match=words) as caught:
         make(root=tmp_path).check_gpus(1, prepared, image)
     assert advice in str(caught.value)
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
+    """NVIDIA's library on a machine whose files show no GPU."""
+    nvml = FakeNvml(Card(), Card())
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    monkeypatch.setattr(gpus, "_entries", lambda _: [])
+    return nvml
+
+
+def test_where_no_file_shows_gpus_the_library_counts_them(
+    library: FakeNvml, tmp_path: Path
+) -> None:
+    assert gpus.find() == gpus.Devices(vendor="nvidia", count=2, driver="580.65.06")
+    assert not library.is_open
+    # it is this machine's own
+    assert gpus.find(tmp_path) is None
+    library.cards = ()
+    assert gpus.find() is None
+
+
+@pytest.mark.parametrize("question", ["nvmlInit", "nvmlDeviceGetCount"])
+def test_a_library_that_refuses_counts_none(
+    library: FakeNvml, monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    def refuse() -> None:
+        raise NVMLError
+
+    monkeypatch.setattr(library, question, refuse)
+    assert gpus.find() is None
+    assert not library.is_open
+
+
+def test_a_driver_that_says_no_version_is_checked_where_a_cuda_needs_one(tmp_path: Path) -> None:
+    machine(tmp_path, "580.65.06", cards=1)
+    (tmp_path / "proc/driver/nvidia/version").unlink()
+    with pytest.raises(CannotRunError, match="this machine's driver version is unreadable"):
+        gpus.require(1, with_config({"Env": ["CUDA_VERSION=12.4.1"]}), tmp_path)
+    # a CUDA older than all that have a minimum, and an image without one
+    for config in ({"Env": ["CUDA_VERSION=10.2.89"]}, {}):
+        assert gpus.require(1, with_config(config), tmp_path).driver is None
+    assert gpus.require(1, None, tmp_path).count == 1
+    unconfigured = replace(with_config({}), config=None, config_digest=None)
+    assert gpus.cuda_version(unconfigured) is None
+
+
+def test_the_cuda_of_an_image_is_nothing_to_an_amd_driver(tmp_path: Path) -> None:
+    build(MI250X, tmp_path)
+    image = with_config({"Env": ["CUDA_VERSION=13.0.0"]})
+    assert gpus.require(1, image, tmp_path).vendor == "amd"
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "1 GPU is requested"), (3, "3 GPUs are")])
+def test_a_machine_without_gpus_refuses_as_many_as_are_requested(
+    tmp_path: Path, count: int, words: str
+) -> None:
+    with pytest.raises(CannotRunError) as caught:
+        gpus.require(count, None, tmp_path)
+    assert caught.value.what.startswith(words)

@@ -96,7 +96,10 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a fault: `caught`, `survived`, `not reached` or `not planted`."""
+    """What became of a fault: `caught`, `survived`, `not reached` or `not planted`.
+
+    It is `doubtful` if the test that caught it fails alone without it, too.
+    """
 
     fault: Fault
     word: str
@@ -162,7 +165,8 @@ def _wrong(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
         yield put("test", ast.Constant(False), "condition off")
 
 
-def _tree(module: str) -> ast.Module:
+def parse(module: str) -> ast.Module:
+    """Return the syntax tree of a module."""
     return ast.parse(_path(module).read_text(encoding="utf-8"))
 
 
@@ -173,18 +177,23 @@ def _path(module: str) -> Path:
 def faults(module: str) -> list[Fault]:
     """All faults that can be planted in a module."""
     found = []
-    for number, (at, words, _) in enumerate(_changes(_tree(module))):
+    for number, (at, words, _) in enumerate(_changes(parse(module))):
         body = getattr(at, "body", None)
         last = max(at.lineno, body[0].lineno - 1) if body else at.end_lineno or at.lineno
         found.append(Fault(module, at.lineno, last, number, words))
     return found
 
 
+def compile_tree(tree: ast.Module, module: str) -> CodeType:
+    """Compile a changed syntax tree of a module."""
+    return compile(ast.fix_missing_locations(tree), str(_path(module)), "exec")
+
+
 def plant(fault: Fault) -> CodeType:
     """Compile the module with the fault."""
-    tree = _tree(fault.module)
+    tree = parse(fault.module)
     list(_changes(tree))[fault.number].make()
-    return compile(ast.fix_missing_locations(tree), str(_path(fault.module)), "exec")
+    return compile_tree(tree, fault.module)
 
 
 @dataclass(frozen=True)
@@ -204,7 +213,7 @@ class Target:
     @classmethod
     def find(cls, module: str) -> Target:
         """Look for all functions, those that others have imported or wrapped included."""
-        importlib.import_module(f"capsule.{module.replace('/', '.')}")
+        importlib.import_module(f"capsule.{module.replace('/', '.')}".removesuffix(".__init__"))
         file, objects = str(_path(module)), gc.get_objects()
         found = [one for one in objects if isinstance(one, FunctionType)]
         caches = [one for one in objects if isinstance(one, functools._lru_cache_wrapper)]
@@ -268,8 +277,8 @@ def find_failing(target: Target, module: CodeType, items: Sequence[pytest.Item])
     """Name the first test that fails with other code; "" for none, False where it does not fit."""
     try:
         target.swap(module)
-    except ValueError:
-        # it closes over other variables
+    except (ValueError, KeyError):
+        # it closes over other variables, or lacks a function
         return False
     return next((item.nodeid for item, failed in run(items) if failed), "")
 
@@ -299,8 +308,15 @@ def in_child(work: Callable[[], Json], seconds: float = math.inf) -> Json:
 class Campaign:
     """A plugin of pytest that plants faults instead of running the tests that it collected."""
 
-    def __init__(self, drawn: Sequence[Fault]) -> None:
-        self._drawn = drawn
+    def __init__(
+        self,
+        drawn: Sequence[Fault],
+        nearest: Mapping[str, Sequence[str]] = NEAREST,
+        plant: Callable[[Fault], CodeType] = plant,
+    ) -> None:
+        """Take the faults, the files of tests nearest to each module, and what plants a fault."""
+        self._drawn, self._nearest, self._plant = drawn, nearest, plant
+        self._passes: dict[str, bool] = {}
         self.outcomes: list[Outcome] = []
 
     @pytest.hookimpl(trylast=True)
@@ -318,7 +334,7 @@ class Campaign:
         """Go through the modules, and through the faults of each."""
         session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
         for module in dict.fromkeys(fault.module for fault in self._drawn):
-            files = {ROOT / "tests" / name for name in NEAREST[module]}
+            files = {ROOT / "tests" / name for name in self._nearest[module]}
             items = [item for item in session.items if item.path in files]
             target = Target.find(module)
             reached = in_child(functools.partial(reach, target.file, items))
@@ -334,16 +350,26 @@ class Campaign:
         outcome = Outcome(fault, "not reached")
         if near:
             items = [item for _, item in near]
-            work = functools.partial(find_failing, target, plant(fault), items)
+            work = functools.partial(find_failing, target, self._plant(fault), items)
             test = in_child(work, sum(seconds for seconds, _ in near))
             if test is False:
                 outcome = Outcome(fault, "not planted")
             else:
                 word = "survived" if test == "" else "caught"
+                if isinstance(test, str) and test and not self._passes_alone(test, items):
+                    word = "doubtful"
                 outcome = Outcome(fault, word, "does not end" if test is None else str(test))
         self.outcomes.append(outcome)
         place = f"capsule/{fault.module}.py:{fault.first}"
         print(f"{outcome.word:11} {place}: {fault.words}  {outcome.test}", flush=True)
+
+    def _passes_alone(self, name: str, items: Sequence[pytest.Item]) -> bool:
+        """Return whether a test passes alone and without a fault, for most depend on no other."""
+        if name not in self._passes:
+            alone = [item for item in items if item.nodeid == name]
+            failed = in_child(lambda: [failed for _, failed in run(alone)])
+            self._passes[name] = failed == [False]
+        return self._passes[name]
 
 
 def main() -> int:

@@ -273,3 +273,96 @@ def test_a_card_of_another_job_is_no_card(library: FakeNvml) -> None:
         (card,), _ = sources.find_nvidia(["0"], never)
         assert card.facts.device == "0000:c1:00.0"
         assert sources.find_nvidia(["1"], never)[0] == []
+
+
+def test_a_vendor_decides_how_devices_are_found(library: FakeNvml, tmp_path: Path) -> None:
+    amd_card(tmp_path)
+    (card,), _ = sources.find("nvidia", ["1"], never, tmp_path)
+    assert card.facts.device == "0000:c1:00.0"
+    (card,), close = sources.find("amd", ["0"], None, tmp_path)
+    assert card.facts == Facts(device="0000:c1:00.0", source="amdgpu")
+    close()
+    for vendor, names in (("intel", ["0"]), (None, ["0"]), ("nvidia", []), ("amd", ["9"])):
+        found, close = sources.find(vendor, names, never, tmp_path)
+        close()
+        assert found == []
+
+
+def test_without_a_named_device_no_library_is_opened(library: FakeNvml) -> None:
+    assert sources.find("nvidia", [], never)[0] == []
+    assert not library.is_open
+
+
+def amd_card(root: Path, properties: str = f"location_id {0xC1 << 8}") -> None:
+    """Write a card about which the kernel says little."""
+    files = {f"{KFD}/1/gpu_id": 4711, f"{KFD}/1/properties": properties}
+    lay_out(root, {**files, f"{CARD}/mem_info_vram_used": 5})
+
+
+def test_an_amd_card_without_sensors_has_what_its_folder_says(tmp_path: Path) -> None:
+    amd_card(tmp_path)
+    (card,) = sources.find_amd(["0"], tmp_path)
+    assert card.read() == Sample(memory_bytes=5)
+    # and no name of its own
+    assert sources.find_amd(["GPU-0000000000000000"], tmp_path) == []
+
+
+@pytest.mark.parametrize("properties", ["location_id", "location_id x", "domain 0", ""])
+def test_a_card_of_an_unknown_place_is_not_counted(tmp_path: Path, properties: str) -> None:
+    amd_card(tmp_path, properties)
+    assert sources.find_amd(["0"], tmp_path) == []
+
+
+def test_a_withheld_card_is_not_counted(tmp_path: Path) -> None:
+    amd_card(tmp_path)
+    (tmp_path / KFD / "1/gpu_id").write_text("")
+    assert sources.find_amd(["0"], tmp_path) == []
+    (tmp_path / KFD / "1/gpu_id").write_text("7")
+    (tmp_path / KFD / "1/properties").unlink()
+    assert sources.find_amd(["0"], tmp_path) == []
+
+
+def test_a_library_that_fails_once_open_is_closed(library: FakeNvml) -> None:
+    def refuse() -> int:
+        raise NVMLError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library, "nvmlDeviceGetCount", refuse)
+        found, close = sources.find_nvidia(["0"], never)
+    assert (found, library.is_open) == ([], True)
+    close()
+    assert not library.is_open
+    # so is one that does not close
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library, "nvmlShutdown", refuse)
+        close()
+
+
+def test_names_may_come_encoded_or_not(library: FakeNvml) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library, "nvmlDeviceGetUUID", lambda card: card.uuid)
+        (card,), _ = sources.find_nvidia(["GPU-c1aa"], never)
+    assert card.facts.device == "0000:c1:00.0"
+
+
+def test_a_counter_of_unknown_range_has_none(tmp_path: Path) -> None:
+    packages(tmp_path)
+    for name in ("max_energy_range_uj", "constraint_0_power_limit_uw"):
+        (tmp_path / f"{RAPL}0/{name}").unlink()
+    (tmp_path / f"{RAPL}0/constraint_1_power_limit_uw").write_text("many")
+    first, second = sources.find_packages(tmp_path)
+    assert (first.facts.wrap_joules, first.facts.limit_watts) == (None, None)
+    assert second.facts.limit_watts == pytest.approx(222.0)
+
+
+def test_a_process_that_is_gone_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    namespace = str(Path("/proc/self/ns/pid").readlink())
+    monkeypatch.setattr(sources, "INITIAL_NAMESPACE", namespace)
+
+    def vanish(pid: int) -> list[bytes]:
+        raise ProcessLookupError
+
+    monkeypatch.setattr(processes, "read_variables", vanish)
+    is_own = sources.tell_own("label", os.getpid())
+    assert is_own is not None
+    assert not is_own(os.getpid())

@@ -1,0 +1,108 @@
+"""Ranks on GPUs: how they meet, and that each of their exchanges is waited for; without a GPU."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+import torch.distributed as dist
+
+from capsule.levels import communicators
+from capsule.levels.level3.overtorch import OverTorch
+
+DEVICES = pytest.mark.parametrize("device", ["cpu", "cuda"])
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of what torch was asked to do; a tensor on the device is a copy in host memory."""
+    names: list[str] = []
+    for name in ("all_reduce", "broadcast", "send", "recv", "barrier", "destroy_process_group"):
+        monkeypatch.setattr(dist, name, partial(note, names, name))
+    monkeypatch.setattr(torch.cuda, "synchronize", partial(note, names, "synchronize"))
+
+    def to(tensor: Any, device: str) -> Any:
+        return tensor if device == "cpu" else tensor.clone()
+
+    monkeypatch.setattr(torch.Tensor, "to", to)
+    return names
+
+
+def note(names: list[str], name: str, *_: Any) -> None:
+    names.append(name)
+
+
+@pytest.mark.parametrize(
+    ("device", "backend", "own"),
+    [("cpu", "gloo", None), ("cuda", "nccl", torch.device("cuda", 0))],
+)
+def test_ranks_on_gpus_meet_by_nccl_each_with_the_device_that_it_sees(
+    log: list[str], monkeypatch: pytest.MonkeyPatch, device: str, backend: str, own: Any
+) -> None:
+    asked: list[Any] = []
+
+    def make(name: str, **how: Any) -> None:
+        asked.append((name, how["rank"], how["world_size"], how["device_id"]))
+
+    monkeypatch.setattr(dist, "init_process_group", make)
+    with communicators.connect(0, 1, None, "trial", device=device):
+        assert asked == [(backend, 0, 1, own)]
+        assert log == []
+    assert log == ["barrier", "destroy_process_group"]
+
+
+def test_arrays_are_copied_to_a_device_and_back(log: list[str]) -> None:
+    over, array = OverTorch("cuda"), numpy.zeros(3, dtype="float32")
+    native = over.place(array)
+    array[:] = 5
+    assert native.tolist() == [0, 0, 0]
+    over.put(array, native)
+    assert native.tolist() == [5, 5, 5]
+    native.fill_(7)
+    over.get(native, array)
+    assert array.tolist() == [7, 7, 7]
+
+
+def test_a_tensor_of_a_cpu_is_the_array_and_nothing_is_copied(log: list[str]) -> None:
+    over, array = OverTorch("cpu"), numpy.zeros(3, dtype="float32")
+    native = over.place(array)
+    array[:] = 5
+    assert native.tolist() == [5, 5, 5]
+    other = torch.ones(3)
+    over.put(array, other)
+    over.get(other, array)
+    assert (other.tolist(), array.tolist()) == ([1, 1, 1], [5, 5, 5])
+
+
+@DEVICES
+@pytest.mark.parametrize(
+    ("name", "called"), [("all-reduce", "all_reduce"), ("broadcast", "broadcast")]
+)
+def test_an_exchange_ends_when_the_device_has_done_it(
+    log: list[str], device: str, name: str, called: str
+) -> None:
+    own, obtained = torch.ones(2), torch.ones(2)
+    call = OverTorch(device).prepare(name, own, obtained)
+    assert log == []
+    call()
+    assert log == [called, *ends(device)]
+
+
+@DEVICES
+def test_so_do_messages_and_barriers(log: list[str], device: str) -> None:
+    over = OverTorch(device)
+    over.prepare_send(torch.ones(2), 1)()
+    over.prepare_receive(torch.ones(2), 1)()
+    over.barrier()
+    assert log == [word for name in ("send", "recv", "barrier") for word in (name, *ends(device))]
+
+
+def ends(device: str) -> list[str]:
+    """What waits for the device, behind each exchange."""
+    return ["synchronize"] if device == "cuda" else []
