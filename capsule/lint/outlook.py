@@ -143,7 +143,7 @@ def _of_shift(claim: Claim, manifest: Manifest) -> Outlook:
     level = alpha
     if claim.published is not None:
         alpha /= 2  # published numbers without runs are not guarded against skew
-        level *= stats.summary_part(there, here)
+        level = look.alpha * stats.summary_part(there, here) if min(there, here) > 1 else alpha
     margin, reach, enough = spreads(claim), None, None
     sides = wording.sides(claim, there, here)
     if margin is None:

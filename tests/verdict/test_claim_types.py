@@ -154,9 +154,7 @@ def test_a_paper_of_hardly_any_mean_is_no_number_but_decides_nothing() -> None:
 
 
 @pytest.mark.parametrize(("there", "part"), [(4, 1 / 2), (8, 1 / 2), (16, 1 / 3), (10**6, 1 / 6)])
-def test_unequal_numbers_of_a_paper_are_judged_at_a_stricter_level(
-    there: int, part: float
-) -> None:
+def test_unequal_numbers_of_a_paper_are_judged_at_a_stricter_level(there: int, part: float) -> None:
     published = Published(mean=1.0, sd=0.02, n=there)
     ask = {"type": "prediction", "margin": Margin(absolute=0.1), "published": published}
     judgement = judge(metric([...]), metric(NEAR[:4], first_seed=9), **ask)
