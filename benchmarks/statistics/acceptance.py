@@ -20,13 +20,23 @@ from cells import (
     OneSided,
 )
 from exactness import Check
-from guards import Distribution, FailureMargin, Failures, FromPaper, OneSet, Prediction
+from guards import (
+    Distribution,
+    FailureMargin,
+    Failures,
+    FromPaper,
+    OneSet,
+    Prediction,
+    RatioFromPaper,
+)
 from scipy import special
 
 BOUND = 5.5  # the rate that is promised, in percent, and half a point
 SHAPES = tuple(populations.SHAPES)
 SIZES = ((3, 3), (5, 5), (10, 10), (30, 30), (30, 5), (5, 30))
 _UNEQUAL = (*SIZES, (10, 3), (3, 10))
+# n of the paper, n of the re-run
+_PUBLISHED = ((3, 3), (5, 5), (10, 4), (20, 5), (30, 3), (5, 20), (3, 30), (20, 10), (30, 30))
 
 
 @dataclass(frozen=True)
@@ -98,6 +108,7 @@ def rows() -> list[Row]:
         *_counted(),
         *_other_designs(),
         *_one_set(),
+        *_distributions(),
         *_predictions(),
         *_failures(),
         *_many(),
@@ -219,8 +230,26 @@ def _one_set() -> Iterable[Row]:
     for claim in ("threshold", "paired"):
         cells = [OneSet(claim, n, s) for n in (3, 5, 8, 10, 20, 50, 100) for s in SHAPES]
         yield Row(f"{claim}, truth on the bound: either wrong verdict", cells, words, BOUND)
-    equal = [Distribution(*n, sd) for n in ((1, 1), (2, 2), (2, 5), (5, 5)) for sd in (0.5, 2.0)]
+
+
+def _distributions() -> Iterable[Row]:
+    words = ("REPRODUCED", "DIFFERENT")
+    equal = [Distribution(*n, sd) for n in ((2, 2), (2, 5), (3, 3), (5, 5)) for sd in (0.5, 2.0)]
     yield Row("distribution of equal populations: DIFFERENT", equal, ("DIFFERENT",), BOUND)
+    sizes = ((2, 2), (2, 5), (3, 3), (5, 5), (10, 10), (20, 5), (30, 3), (10, 30))
+    edge = [
+        *(Distribution(*n, sd, 1.0) for n in sizes for sd in (0.0, 2.0)),
+        *(Distribution(3, 3, 1.0, 1.0, shape) for shape in SHAPES[1:]),
+        *(Distribution(3, 3, 0.2, 1.0, samples=samples) for samples in (2, 10)),
+        Distribution(10, 5, 0.2, 1.0, samples=1000),
+        Distribution(5, 5, 0.5, 1.0, samples=200, memory=0.9),
+        Distribution(5, 5, 0.2, 1.0, distance=0.3),
+    ]
+    name = "distribution, at its margin: either wrong verdict"
+    yield Row(name, edge, words, BOUND)
+    alike = [Distribution(5, 5, 0.0, samples=200)]
+    name = "power, distribution, 5+5 runs of 200 samples, distance 0.1: REPRODUCED"
+    yield Row(name, alike, ("REPRODUCED",), 80, at_least=True)
 
 
 def _predictions() -> Iterable[Row]:
@@ -235,8 +264,16 @@ def _predictions() -> Iterable[Row]:
         for t in (-12.0, 12.0)
     ]
     yield Row(f"prediction of several runs, sd 1:3, symmetric, {name}", uneven, words, 7.5)
-    paper = [FromPaper(*n, s, t) for n in ((5, 5), (10, 4)) for s in SHAPES for t in (-2.0, 2.0)]
+    paper = [FromPaper(*n, s, t) for n in _PUBLISHED for s in SHAPES for t in (-2.0, 2.0)]
     yield Row(f"prediction from published figures, {name}", paper, words, BOUND)
+    factor = [
+        RatioFromPaper(*n, s, cv, t, 1 + 2 * cv)
+        for n in _PUBLISHED
+        for s, cv in (("lognormal", 0.1), ("lognormal", 0.66), ("normal", 0.2), ("bimodal", 0.2))
+        for t in (-1.0, 1.0)
+    ]
+    factor += [RatioFromPaper(100, 100, "lognormal", 0.66, t, 1.1) for t in (-1.0, 1.0)]
+    yield Row(f"prediction from published figures, a ratio, {name}", factor, words, BOUND)
     alone = [Prediction(n, 1, s, t) for n in (5, 10, 30) for s in SHAPES for t in (-6.0, 6.0)]
     yield Row(f"prediction of a single run, {name}", alone, words, BOUND)
     apart = [Prediction(n, 1, "normal", t, 3.0) for n in (5, 10, 30) for t in (-12.0, 12.0)]

@@ -6,16 +6,28 @@ nothing but the cell and the repetitions.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import populations
 import product
 from cells import Figures, at, percent
+from scipy import special
 
-from capsule.manifest import Margin, Published
-from capsule.stats import Region, decide, location, paired_shift
+from capsule.manifest import Margin
+from capsule.stats import (
+    Region,
+    Summary,
+    curve_shift,
+    decide,
+    location,
+    paired_shift,
+    reduce_to_shares,
+    summary_shift,
+)
 
 _WIDE = 100.0  # a margin that values alone always keep
 
@@ -88,47 +100,128 @@ class FromPaper:
 
     def measure(self, repetitions: int) -> Figures:
         random = populations.random(self)
-        margin = Margin(absolute=abs(self.truth))
         counts: Counter[str] = Counter()
         for _ in range(repetitions):
             a = populations.runs(random, self.shape, (self.n_a,))
             b = populations.runs(random, self.shape, (self.n_b,), at=self.truth)
-            paper = Published(mean=float(a.mean()), sd=float(a.std(ddof=1)), n=self.n_a)
-            original = product.metric(a.tolist())
-            claim = product.freeze_one(original, margin, type="prediction", published=paper)
-            rerun = product.metric(b.tolist(), first_seed=product.FIRST_FRESH)
-            counts[product.judge_pair(claim, original, rerun)] += 1
+            counts[_judge_paper(a, b, abs(self.truth), is_ratio=False)] += 1
         return percent(counts, repetitions)
 
 
 @dataclass(frozen=True)
+class RatioFromPaper:
+    """The same of positive runs whose sd is `cv` of their mean, with a margin of a factor.
+
+    The truth lies `truth` such factors away. Lognormal runs have that cv, and so the skew that
+    belongs to it; the other shapes are those of every promise, moved to that cv.
+    """
+
+    n_a: int
+    n_b: int
+    shape: str
+    cv: float
+    truth: float
+    factor: float
+
+    def __str__(self) -> str:
+        runs = f"published {self.n_a}, {self.n_b} runs, {self.shape}, cv {self.cv:g}"
+        return f"{runs}, factor {self.factor:g}, truth at {self.truth:+g} of it"
+
+    def measure(self, repetitions: int) -> Figures:
+        random = populations.random(self)
+        moved = self.factor**self.truth
+        counts: Counter[str] = Counter()
+        for _ in range(repetitions):
+            a, b = self._runs(random, self.n_a), self._runs(random, self.n_b) * moved
+            counts[_judge_paper(a, b, self.factor, is_ratio=True)] += 1
+        return percent(counts, repetitions)
+
+    def _runs(self, random: np.random.Generator, n: int) -> np.ndarray:
+        if self.shape == "lognormal":
+            log_sd = np.sqrt(np.log1p(self.cv**2))
+            return random.lognormal(-(log_sd**2) / 2, log_sd, n)
+        return 1 + self.cv * (populations.runs(random, self.shape, (n,)) - populations.MEAN)
+
+
+def _judge_paper(a: np.ndarray, b: np.ndarray, margin: float, *, is_ratio: bool) -> str:
+    """The word on runs, of a paper that states the mean and the standard deviation of its own.
+
+    As `verdict.judge` comes to it, without the sentence and the advice that take most of its time.
+    """
+    paper = Summary(mean=float(a.mean()), sd=float(a.std(ddof=1)), n=len(a))
+    here = product.runs(b.tolist())
+    if is_ratio:
+        paper, here, margin = paper.log(), here.log(), math.log(margin)
+    interval = summary_shift(paper, here, alpha=product.ALPHA)
+    assert interval is not None
+    return decide(interval, Region(lower=-margin, upper=margin)).word
+
+
+@dataclass(frozen=True)
 class Distribution:
-    """Equal populations whose runs lie `spread` standard deviations of their samples apart."""
+    """Runs whose centres lie `spread` standard deviations of their samples apart.
+
+    `shape` is that of the centres; `memory` is the correlation of a sample with the one before. The
+    re-run's samples are moved so far that the true distance is `truth` times the allowed one.
+    """
 
     n_a: int
     n_b: int
     spread: float
+    truth: float = 0.0
+    shape: str = "normal"
     samples: int = 50
+    memory: float = 0.0
     distance: float = 0.1
 
     def __str__(self) -> str:
-        return f"{self.n_a}+{self.n_b} runs, {self.spread:g} sd apart"
+        runs = f"{self.n_a}+{self.n_b} runs of {self.samples}, {self.spread:g} sd apart"
+        shape = f", {self.shape}" if self.shape != "normal" else ""
+        memory = f", memory {self.memory:g}" if self.memory else ""
+        return f"{runs}{shape}{memory}, true distance {self.truth * self.distance:g}"
 
     def measure(self, repetitions: int) -> Figures:
         random = populations.random(self)
+        moved = _move_for(self.truth * self.distance, self.shape, self.spread)
         counts: Counter[str] = Counter()
         for _ in range(repetitions):
-            a, b = self._runs(random, self.n_a), self._runs(random, self.n_b)
-            margin = Margin(distance=self.distance)
-            original = product.sampled(a)
-            claim = product.freeze_one(original, margin, type="distribution")
-            rerun = product.sampled(b, first_seed=product.FIRST_FRESH)
-            counts[product.judge_pair(claim, original, rerun)] += 1
+            a, b = self._runs(random, self.n_a), self._runs(random, self.n_b) + moved
+            shares = reduce_to_shares(a, b)
+            decision = curve_shift(
+                shares.original,
+                shares.rerun,
+                margin=self.distance,
+                alpha=product.ALPHA,
+                resolution=shares.resolution,
+            )
+            counts[decision.word] += 1
         return percent(counts, repetitions)
 
     def _runs(self, random: np.random.Generator, n: int) -> np.ndarray:
-        centres = populations.MEAN + self.spread * random.standard_normal((n, 1))
-        return centres + random.standard_normal((n, self.samples))
+        centres = self.spread * populations.runs(random, self.shape, (n, 1))
+        noise = random.standard_normal((n, self.samples))
+        if self.memory:
+            noise[:, 1:] *= np.sqrt(1 - self.memory**2)
+            for place in range(1, self.samples):
+                noise[:, place] += self.memory * noise[:, place - 1]
+        return centres + noise
+
+
+@cache
+def _move_for(distance: float, shape: str, spread: float) -> float:
+    """How far samples must be moved for that distance between their distributions over all runs."""
+    if not distance:
+        return 0.0
+    draws = populations.runs(np.random.default_rng(populations.SEED), shape, (400_000,))
+    centres = spread * np.quantile(draws, (np.arange(2000) + 0.5) / 2000)
+    places = np.linspace(centres[0] - 4, centres[-1] + 4, 2000)
+    below = special.ndtr(places[:, None] - centres).mean(axis=1)
+    low, high = 0.0, places[-1] - places[0]
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        moved = np.interp(places - middle, places, below, left=0.0)
+        low, high = (middle, high) if (below - moved).max() < distance else (low, middle)
+    return low
 
 
 @dataclass(frozen=True)

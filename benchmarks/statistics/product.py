@@ -7,14 +7,14 @@ takes thirty times as long; a row of the acceptance table holds the two against 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from capsule import verdict
 from capsule.diff import Differences, Pair, Side
 from capsule.manifest import Claim, Margin
-from capsule.record import FrozenClaim, Samples
+from capsule.record import FrozenClaim
 from capsule.stats import Decision, Interval, Region, Runs, decide, holm, p_beyond, shift
 from capsule.summary import MetricRuns, Run
 
@@ -75,28 +75,6 @@ def metric(
         resolution=resolution,
         runs=planned,
     )
-
-
-def sampled(series: Iterable[Sequence[float]], *, first_seed: int = 0) -> MetricRuns:
-    """Runs of one metric that hold several samples each, the last standing for the run."""
-    series = [tuple(map(float, samples)) for samples in series]
-    plain = metric([samples[-1] for samples in series], first_seed=first_seed)
-    together = []
-    for run, samples in zip(plain.runs, series, strict=True):
-        line = Samples(
-            metric=plain.metric,
-            trial=run.trial,
-            attempt=1,
-            seed=run.seed,
-            warmup=0,
-            values=samples,
-            unit=plain.unit,
-            direction=plain.direction,
-            kind=plain.kind,
-            resolution=plain.resolution,
-        )
-        together.append(replace(run, samples=(line,)))
-    return replace(plain, runs=tuple(together))
 
 
 def freeze_one(original: MetricRuns, margin: Margin | None, **claim: Any) -> FrozenClaim:

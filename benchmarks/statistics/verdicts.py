@@ -27,7 +27,7 @@ import populations
 from acceptance import Row, interval, rows
 from cells import Capsules, Counted, Curves, Family, Figures
 from exactness import Check
-from guards import FailureMargin, Failures
+from guards import Distribution, FailureMargin, Failures, RatioFromPaper
 
 from capsule.stats.permutation import can_count
 
@@ -65,7 +65,10 @@ def measure(
     """The figures of every distinct cell, the same for any number of jobs."""
     distinct = list(dict.fromkeys(cells))
     # the long ones first, so that no process is left alone with one at the end
-    slow = (Check, Curves, Capsules, Failures, FailureMargin, Family, Counted)
+    slow = (
+        *(Check, Distribution, Curves, Capsules, Failures, FailureMargin),
+        *(RatioFromPaper, Family, Counted),
+    )
     distinct.sort(key=lambda cell: slow.index(type(cell)) if type(cell) in slow else len(slow))
     work = partial(_measure_cell, repetitions=repetitions, seed=seed)
     if jobs == 1:

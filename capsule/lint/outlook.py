@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from capsule import stats
@@ -30,7 +30,8 @@ class Outlook:
         seeds: The original's runs.
         rerun_seeds: The re-run's: as many (the first look), or those of the last look that the
             author planned.
-        alpha: One-sided level of this look, or of an interval without a guard against skew.
+        alpha: One-sided level of this look, or of an interval without a guard against skew; of a
+            published mean that of as many runs on both sides.
         paired: Whether it is about the pairs of a paired claim. A paired claim that stands alone
             has a second outlook, about the fresh seeds beside the pairs.
         narrowest: Smallest margin that the runs confirm, in true standard deviations between runs,
@@ -40,7 +41,8 @@ class Outlook:
         margin: The claim's margin in standard deviations between the original's runs, None where
             the author gave a number.
         enough: How often the runs confirm `margin`; None without a margin, and for a single run.
-        runs: Independent samples on each side, for a distribution; else None.
+        runs: Independent samples per run that keep the standard deviation of the runs' shares low
+            enough, for a distribution; else None.
         sentence: The same in words.
     """
 
@@ -137,20 +139,22 @@ def _look(claim: Claim, manifest: Manifest) -> _Look:
 def _of_shift(claim: Claim, manifest: Manifest) -> Outlook:
     look, seeds = _look(claim, manifest), len(manifest.seeds)
     alpha, here = look.alpha, look.runs
+    there = seeds if claim.published is None else claim.published.n or UNKNOWN_RUNS
+    level = alpha
     if claim.published is not None:
         alpha /= 2  # published numbers without runs are not guarded against skew
-    there = seeds if claim.published is None else claim.published.n or UNKNOWN_RUNS
+        level = look.alpha * stats.summary_part(there, here) if min(there, here) > 1 else alpha
     margin, reach, enough = spreads(claim), None, None
     sides = wording.sides(claim, there, here)
     if margin is None:
         low, high = (
-            stats.narrowest_margin(there, here, alpha=alpha, power=power) for power in POWERS
+            stats.narrowest_margin(there, here, alpha=level, power=power) for power in POWERS
         )
         reach = None if math.isinf(high) else (low, high)
         sentence = wording.scatter(claim, sides, reach, look.words)
     else:
         # in standard deviations of the original's own runs
-        enough = table.word(margin, there, here, alpha=alpha) if there > 1 else None
+        enough = table.word(margin, there, here, alpha=level) if there > 1 else None
         needed = table.needed(margin, alpha=alpha)
         if there == here and claim.published is None:
             sides = f"{there} runs per side"
@@ -172,24 +176,17 @@ def _of_shift(claim: Claim, manifest: Manifest) -> Outlook:
 
 
 def _of_distribution(claim: Claim, manifest: Manifest) -> Outlook:
+    """The outlook of the runs' shares of samples at one threshold."""
     assert claim.margin is not None
     assert claim.margin.distance is not None
+    one = _of_shift(claim, manifest)
+    if one.narrowest is None or min(one.seeds, one.rerun_seeds) < 2:
+        sentence = wording.scatter(claim, "", None, "")
+        return replace(one, narrowest=None, sentence=f"{wording.subject(claim)}: {sentence}")
     distance = claim.margin.distance
-    look = _look(claim, manifest)
-    samples = [
-        stats.samples_for_distance(distance, alpha=look.alpha, power=power) for power in POWERS
-    ]
-    return Outlook(
-        metric=claim.metric,
-        type=claim.type,
-        label=claim.label,
-        seeds=len(manifest.seeds),
-        rerun_seeds=look.runs,
-        alpha=look.alpha,
-        narrowest=None,
-        margin=None,
-        runs=(samples[0], samples[1]),
-        sentence=f"{wording.subject(claim)}: {wording.samples(claim, samples, look.words)}",
+    low, high = (stats.samples_for_sd(distance / narrowest) for narrowest in one.narrowest)
+    return replace(
+        one, runs=(low, high), sentence=f"{one.sentence}; {wording.samples((low, high))}"
     )
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import count
 
 from capsule import freezing, stats
 from capsule.manifest.model import Claim, Margin
 
 _NO_SPREAD = "one run gives no spread, so no margin can be confirmed"
-_POINT = " at one step of the curve"
+_POINTS = {"curve": " at one step of the curve", "distribution": " at one threshold"}
 FIRST_LOOK = " at the first look"
 _SHARES = (10, 5)  # of bad runs, in percent
 _LEAST = 1e-300  # its third digit is still a double
@@ -56,9 +56,10 @@ def scatter(claim: Claim, runs: str, reach: tuple[float, float] | None, look: st
     if reach is None:
         return f"{_NO_SPREAD}: the margin {margin(claim)} needs at least two runs per side"
     low, high = limits(claim, reach)
-    point = _POINT if claim.type == "curve" else ""
+    point = _POINTS.get(claim.type, "")
+    values = "the runs' shares of samples" if claim.type == "distribution" else "runs"
     return (
-        f"{runs} suffice for a margin of {margin(claim)}{point}{look} if runs have a standard"
+        f"{runs} suffice for a margin of {margin(claim)}{point}{look} if {values} have a standard"
         f" deviation below {low} (80 % chance to confirm it; 90 %: below {high})"
     )
 
@@ -99,7 +100,7 @@ def runs(claim: Claim, runs: str, enough: str | None, needed: int | None, look: 
         needed: Runs per side that usually are, None for more than the table has.
         look: As for `scatter`.
     """
-    point = _POINT if claim.type == "curve" else ""
+    point = _POINTS.get(claim.type, "")
     unit = "(sd: standard deviation between the original's runs)"
     fact = _NO_SPREAD if enough is None else f"{enough} enough{point}{look}"
     sentence = f"{runs}, margin {margin(claim)} {unit}: {fact}"
@@ -108,18 +109,16 @@ def runs(claim: Claim, runs: str, enough: str | None, needed: int | None, look: 
     return f"{sentence}; {needed or 'more than 50'} runs per side are usually enough"
 
 
-def samples(claim: Claim, counts: Sequence[int | None], look: str) -> str:
-    """Return how many samples a distance between two distributions takes.
+def samples(counts: tuple[int | None, int | None]) -> str:
+    """Return how many samples in each run keep the runs' shares of samples close enough.
 
     Args:
-        claim: A claim of type distribution.
-        counts: Samples per side for either power, None for more than anybody takes.
-        look: As for `scatter`.
+        counts: Samples per run for either power, None for more than anybody takes.
     """
     low, high = (number or f"more than {stats.MOST_SAMPLES}" for number in counts)
     return (
-        f"{low} independent samples per side confirm the margin {margin(claim)}{look} (80 %"
-        f" chance; 90 %: {high} samples)"
+        f"runs that differ by chance alone need {low} independent samples each for this (90 %:"
+        f" {high})"
     )
 
 
@@ -149,7 +148,7 @@ def margin(claim: Claim) -> str:
     '2 sd'
     """
     size, show = _margin(claim)
-    return show(size)
+    return f"{'distance ' if claim.type == 'distribution' else ''}{show(size)}"
 
 
 def limits(claim: Claim, reach: tuple[float, float]) -> tuple[str, str]:
@@ -173,10 +172,9 @@ def _margin(claim: Claim) -> tuple[float, Callable[[float], str]]:
         return margin.relative, lambda part: f"{100 * part:g} %"
     if margin.ratio is not None:
         return margin.ratio, lambda factor: f"factor {factor:g}"
-    if margin.distance is not None:
-        return margin.distance, lambda distance: f"distance {distance:g}"
-    assert margin.absolute is not None
-    return margin.absolute, lambda value: f"{value:g}"
+    value = margin.absolute if margin.distance is None else margin.distance
+    assert value is not None
+    return value, lambda part: f"{part:g}"
 
 
 def _scatter(claim: Claim, size: float, narrowest: float) -> float:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from capsule.stats.curves import Curve, CurveDecision, common_grid, curve_shift, runs_at
     from capsule.stats.decision import Decision, Region, Word, decide
-    from capsule.stats.distribution import Band, kolmogorov
+    from capsule.stats.distribution import MOST_SAMPLES, Shares, reduce_to_shares, samples_for_sd
     from capsule.stats.failures import failure_bound, fisher_more, runs_to_lift, veto
     from capsule.stats.interval import Interval, Method, location, one_set, paired_shift, shift
     from capsule.stats.looks import nominal_alpha
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
         narrowest_paired_margin,
         runs_for_margin,
     )
-    from capsule.stats.pooling import Pool, pool
     from capsule.stats.power import Answer, runs_to_decide
     from capsule.stats.ranks import superiority
     from capsule.stats.rates import (
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     )
     from capsule.stats.reproducibility import Mean, Precision, precision, random_effects_mean
     from capsule.stats.runs import Runs
-    from capsule.stats.samples import MOST_SAMPLES, samples_beside, samples_for_distance
     from capsule.stats.series import (
         effective_sample_size,
         median_interval,
@@ -42,22 +40,21 @@ if TYPE_CHECKING:
         percentile_interval,
         variation,
     )
-    from capsule.stats.summaries import Summary, summary_shift
+    from capsule.stats.summaries import Summary, summary_part, summary_shift
 
 __all__ = [
     "MOST_SAMPLES",
     "Answer",
-    "Band",
     "Curve",
     "CurveDecision",
     "Decision",
     "Interval",
     "Mean",
     "Method",
-    "Pool",
     "Precision",
     "Region",
     "Runs",
+    "Shares",
     "Summary",
     "Word",
     "c4",
@@ -68,7 +65,6 @@ __all__ = [
     "failure_bound",
     "fisher_more",
     "holm",
-    "kolmogorov",
     "location",
     "median_interval",
     "mser5",
@@ -81,18 +77,18 @@ __all__ = [
     "p_within",
     "paired_shift",
     "percentile_interval",
-    "pool",
     "precision",
     "random_effects_mean",
+    "reduce_to_shares",
     "runs_at",
     "runs_for_margin",
     "runs_to_confirm_rate",
     "runs_to_decide",
     "runs_to_lift",
     "runs_without_failure",
-    "samples_beside",
-    "samples_for_distance",
+    "samples_for_sd",
     "shift",
+    "summary_part",
     "summary_shift",
     "superiority",
     "variation",
@@ -100,19 +96,18 @@ __all__ = [
 ]
 
 _HOMES = {
-    "MOST_SAMPLES": "samples",
+    "MOST_SAMPLES": "distribution",
     "Answer": "power",
-    "Band": "distribution",
     "Curve": "curves",
     "CurveDecision": "curves",
     "Decision": "decision",
     "Interval": "interval",
     "Mean": "reproducibility",
     "Method": "interval",
-    "Pool": "pooling",
     "Precision": "reproducibility",
     "Region": "decision",
     "Runs": "runs",
+    "Shares": "distribution",
     "Summary": "summaries",
     "Word": "decision",
     "c4": "margin",
@@ -123,7 +118,6 @@ _HOMES = {
     "failure_bound": "failures",
     "fisher_more": "failures",
     "holm": "multiplicity",
-    "kolmogorov": "distribution",
     "location": "interval",
     "median_interval": "series",
     "mser5": "series",
@@ -136,18 +130,18 @@ _HOMES = {
     "p_within": "rates",
     "paired_shift": "interval",
     "percentile_interval": "series",
-    "pool": "pooling",
     "precision": "reproducibility",
     "random_effects_mean": "reproducibility",
+    "reduce_to_shares": "distribution",
     "runs_at": "curves",
     "runs_for_margin": "planning",
     "runs_to_confirm_rate": "rates",
     "runs_to_decide": "power",
     "runs_to_lift": "failures",
     "runs_without_failure": "rates",
-    "samples_beside": "samples",
-    "samples_for_distance": "samples",
+    "samples_for_sd": "distribution",
     "shift": "interval",
+    "summary_part": "summaries",
     "summary_shift": "summaries",
     "superiority": "ranks",
     "variation": "series",

@@ -17,7 +17,7 @@ from capsule.stats.interval import Interval, level_in_use, shift
 from capsule.stats.runs import Runs
 
 # the error rates were simulated with 100 points; finer curves are read at 100 of their steps
-_MOST_POINTS = 100
+MOST_POINTS = 100
 _CHECKPOINTS = 10
 _ENOUGH_RUNS = 5
 
@@ -143,7 +143,7 @@ def common_grid(curves: Sequence[Curve]) -> tuple[float, ...]:
     first = max(curve.steps[0] for curve in curves)
     last = min(curve.steps[-1] for curve in curves)
     steps = sorted({step for curve in curves for step in curve.steps if first <= step <= last})
-    return tuple(steps[index] for index in _spread_out(len(steps), _MOST_POINTS))
+    return tuple(steps[index] for index in _spread_out(len(steps), MOST_POINTS))
 
 
 def _spread_out(count: int, wanted: int) -> list[int]:

@@ -1,108 +1,92 @@
-"""Whole distributions: the largest distance between two empirical ones, with its band.
+"""Whole distributions: each run as the shares of its samples at or below common thresholds.
 
-For samples of one run, such as latencies, with their effective sizes; never for seeds.
+A share is one value of a run, so runs are the sample, and what the samples of one run have in
+common is never counted as evidence. With a hundred thresholds a run becomes a curve, and
+`curve_shift` judges it with the allowed distance as its margin: REPRODUCED needs every threshold,
+DIFFERENT is corrected for their number. The largest difference of the two sides' mean shares is
+Kolmogorov's distance, read at these thresholds.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from capsule.stats.decision import Decision
+from capsule.stats.curves import MOST_POINTS, Curve
 from capsule.stats.series import Series
+
+# nobody takes more, and the square of a tiny deviation is 0
+MOST_SAMPLES = 10**12
 
 
 @dataclass(frozen=True, kw_only=True)
-class Band:
-    """Kolmogorov's distance between two samples, and how far the true one may lie from it.
+class Shares:
+    """The runs of two sides as curves over common thresholds.
 
     Attributes:
-        distance: Largest difference of the two empirical distribution functions, 0 to 1.
-        half_width: Of the Dvoretzky-Kiefer-Wolfowitz band; 1 when a side is empty, as nothing is
-            known then.
-        variance: `1 / effective_a + 1 / effective_b`, infinite when a side is empty.
-        alpha: Error rate of the band.
+        thresholds: At most a hundred samples, ascending, evenly spread by rank over the samples of
+            both sides.
+        original: The original's runs: at step i the share of samples at or below threshold i.
+        rerun: The same of the re-run's runs.
+        resolution: Step of a share in the run with the fewest samples.
     """
 
-    distance: float
-    half_width: float
-    variance: float
-    alpha: float
-
-    @property
-    def lower(self) -> float:
-        """Return the lower limit of the true distance."""
-        return max(0.0, self.distance - self.half_width)
-
-    @property
-    def upper(self) -> float:
-        """Return the upper limit of the true distance."""
-        return min(1.0, self.distance + self.half_width)
-
-    def decide(self, largest: float) -> Decision:
-        """REPRODUCED when the whole band lies below `largest`, DIFFERENT when it lies above.
-
-        >>> same = kolmogorov([1, 2] * 500, [1, 2] * 500, effective_a=1e3, effective_b=1e3)
-        >>> same.decide(0.1).word
-        'REPRODUCED'
-        """
-        room = largest - self.distance
-        p = min(1.0, 2 * math.exp(-2 * room**2 / self.variance)) if self.variance else 0.0
-        inside, outside = room > self.half_width, -room > self.half_width
-        return Decision(
-            word="REPRODUCED" if inside else "DIFFERENT" if outside else "INCONCLUSIVE",
-            p_reproduced=p if room > 0 else 1.0,
-            p_different=p if room < 0 else 1.0,
-        )
+    thresholds: tuple[float, ...]
+    original: Mapping[int, Curve]
+    rerun: Mapping[int, Curve]
+    resolution: float
 
 
-def kolmogorov(
-    a: Series,
-    b: Series,
-    *,
-    effective_a: float,
-    effective_b: float,
-    alpha: float = 0.05,
-) -> Band:
-    """Return the band around Kolmogorov's distance of two samples.
+def reduce_to_shares(original: Sequence[Series], rerun: Sequence[Series]) -> Shares:
+    """Return the runs of two sides as shares of their samples at or below common thresholds.
 
-    Wrong REPRODUCED at most 0.1 %, wrong DIFFERENT at most 1.7 % at `alpha` 0.05.
+    Only the order of the samples counts, so no unit changes a share. Between two thresholds lies at
+    most one sample in a hundred of both sides together, so at most two of the side with more.
 
     Args:
-        a: The original's samples, in any order, none NaN.
-        b: The re-run's samples.
-        effective_a: How many independent samples A's are worth.
-        effective_b: How many independent samples B's are worth.
-        alpha: Error rate of the band.
+        original: The samples of each run, in any order, none NaN; at least one run, and one sample
+            in each.
+        rerun: The same of the re-run.
 
     Raises:
-        ValueError: A sample is NaN, or an effective size is not positive for samples at hand.
+        ValueError: A sample is NaN.
+
+    >>> shares = reduce_to_shares([[1, 2], [2, 3]], [[2, 2]])
+    >>> shares.thresholds, [curve.values for curve in shares.original.values()]
+    ((1.0, 2.0, 3.0), [(0.5, 1.0, 1.0), (0.0, 0.5, 1.0)])
     """
-    if not len(a) or not len(b):
-        return Band(distance=0.0, half_width=1.0, variance=math.inf, alpha=alpha)
-    if not (effective_a > 0 and effective_b > 0):
-        raise ValueError(
-            f"invalid effective sizes: {effective_a} and {effective_b}, expected positive sizes"
+    runs = [np.sort(np.asarray(run, dtype=float)) for run in (*original, *rerun)]
+    samples = np.sort(np.concatenate(runs))
+    if np.isnan(samples[-1]):  # sorted last
+        raise ValueError("a sample of a distribution is NaN, expected a number")
+    # in whole numbers, as a rounded rank may be another sample's
+    ranks = (2 * np.arange(MOST_POINTS) + 1) * len(samples) // (2 * MOST_POINTS)
+    thresholds = np.unique(samples[ranks])
+    steps = tuple(map(float, range(len(thresholds))))
+    curves = [
+        Curve(
+            steps=steps,
+            values=tuple((np.searchsorted(run, thresholds, side="right") / len(run)).tolist()),
         )
-    variance = 1 / effective_a + 1 / effective_b
-    return Band(
-        distance=_distance(np.asarray(a, dtype=float), np.asarray(b, dtype=float)),
-        half_width=min(1.0, math.sqrt(math.log(2 / alpha) / 2 * variance)),
-        variance=variance,
-        alpha=alpha,
+        for run in runs
+    ]
+    return Shares(
+        thresholds=tuple(thresholds.tolist()),
+        original=dict(enumerate(curves[: len(original)])),
+        rerun=dict(enumerate(curves[len(original) :])),
+        resolution=1 / min(map(len, runs)),
     )
 
 
-def _distance(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    """Return the largest difference, counted in whole samples and therefore exact for any order."""
-    values = np.concatenate([np.sort(a), np.sort(b)])
-    if np.isnan(values).any():
-        raise ValueError("a sample of a distribution is NaN, expected a number")
-    order = np.argsort(values, kind="stable")  # two sorted stretches: merged, not sorted
-    values = values[order]
-    above = np.cumsum(np.where(order < len(a), len(b), -len(a)))
-    last_of_equals = np.append(values[1:] != values[:-1], True)
-    return int(np.abs(above[last_of_equals]).max()) / (len(a) * len(b))
+def samples_for_sd(sd: float) -> int | None:
+    """Return the independent samples per run that keep the standard deviation of any share at or
+    below `sd`, if nothing else moves a run; None beyond `MOST_SAMPLES`.
+
+    >>> samples_for_sd(0.05), samples_for_sd(1e-9)
+    (100, None)
+    """
+    fewest = 0.5 / math.sqrt(MOST_SAMPLES)
+    return math.ceil((0.5 / sd) ** 2) if sd >= fewest else None

@@ -24,7 +24,7 @@ Method = Literal["envelope", "welch", "prediction", "paired", "summary", "one-sa
 # out, so from about ten values on more of alpha is right: 0.23, 0.37 and 0.49 of it at 20, 50 and
 # 100, as much as keeps a skewness of 3 within alpha by the first term of Edgeworth's expansion.
 # Lognormal values have 2.3; the rest is for what that term leaves out.
-_SMALLEST_PART = 1 / 6
+SMALLEST_PART = 1 / 6
 _SKEWNESS = 3.0
 
 
@@ -153,7 +153,7 @@ def one_set(n: int, alpha: float) -> float:
     >>> [round(one_set(n, 0.05) / 0.05, 2) for n in (2, 10, 20, 50, 100, 400)]
     [0.17, 0.17, 0.23, 0.37, 0.49, 0.71]
     """
-    low, high = alpha * _SMALLEST_PART, alpha
+    low, high = alpha * SMALLEST_PART, alpha
     if _skewed_error(low, n) >= alpha:
         return low
     # the error grows with the level
@@ -169,7 +169,7 @@ def undo_one_set(n: int, level: float) -> float:
     >>> round(undo_one_set(20, one_set(20, 0.05)), 6), round(undo_one_set(5, 0.05 / 6), 6)
     (0.05, 0.05)
     """
-    return min(level / _SMALLEST_PART, _skewed_error(level, n))
+    return min(level / SMALLEST_PART, _skewed_error(level, n))
 
 
 def _skewed_error(level: float, n: int) -> float:

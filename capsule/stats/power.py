@@ -12,7 +12,7 @@ from capsule.stats import permutation, special
 from capsule.stats.decision import Region
 from capsule.stats.interval import Interval, level_in_use, one_set, satterthwaite, undo_one_set
 from capsule.stats.runs import Runs
-from capsule.stats.summaries import Summary
+from capsule.stats.summaries import Summary, summary_df, summary_part
 
 MOST_RUNS = 500
 _GRID = (np.arange(200) + 0.5) / 200
@@ -52,7 +52,7 @@ def runs_to_decide(
         The number of runs; `original-too-few` when 500 are not enough but would be if the original
         had as many; `on-the-margin` when even that would not do.
     """
-    alpha = 0.0 if a is not None else undo_one_set(b.n, interval.alpha)
+    alpha = _undo_level(a, b, interval)
     # a constant is a side without spread, of as many runs as one likes
     sd_a, n_a = (0.0, MOST_RUNS) if a is None else (a.floored_sd, a.n)
     # a side of a single run is taken to be as spread as the other
@@ -60,15 +60,15 @@ def runs_to_decide(
     sd_a = sd_a if n_a >= 2 else sd_b
 
     def reaches(n_b: int, n_a: int = n_a) -> bool:
-        level, cost = interval.alpha, 1.0
+        level, cost, df_of = interval.alpha, 1.0, satterthwaite
         if isinstance(a, Runs):
             level, cost = _level(interval, b.n, n_a, n_b), _cost(n_a, n_b)
         elif a is None:
             level = one_set(n_b, alpha)
-        elif b.n == 1:
-            level = 2 * interval.alpha  # a single run has a quarter, more of them half
+        else:
+            level, df_of = alpha * summary_part(n_a, n_b), summary_df
         sides = (sd_a, n_a), (sd_b, n_b)
-        return verdict_probability(interval.estimate, region, *sides, level, cost) >= power
+        return verdict_probability(interval.estimate, region, *sides, level, cost, df_of) >= power
 
     return _fewest(reaches, at_least=max(b.n, 1) + 1, most=most, guarded=isinstance(a, Runs))
 
@@ -80,6 +80,7 @@ def verdict_probability(
     b: tuple[float, int],
     level: float,
     cost: float = 1.0,
+    df_of: Callable[[float, int, float, int], float] = satterthwaite,
 ) -> float:
     """Return the probability of either verdict at a true shift, averaged over the chi distribution
     of se.
@@ -91,6 +92,7 @@ def verdict_probability(
         b: The same of the re-run.
         level: One-sided level of the interval.
         cost: How much farther than Welch's the interval reaches.
+        df_of: Degrees of freedom, of each side's part of the error and its number of runs.
     """
     (sd_a, n_a), (sd_b, n_b) = a, b
     error_a, error_b = sd_a / math.sqrt(n_a), sd_b / math.sqrt(n_b)
@@ -101,7 +103,7 @@ def verdict_probability(
     if single:
         df = max(n_a, n_b) - 1.0
     else:
-        df = satterthwaite(error_a / error, n_a, error_b / error, n_b)
+        df = df_of(error_a / error, n_a, error_b / error, n_b)
     u = np.sqrt(special.gammaincinv(df / 2, _GRID) * 2 / df)
     reach = -special.stdtrit(df, level) * u * cost
     # a single run must show twice the evidence for DIFFERENT
@@ -110,6 +112,16 @@ def verdict_probability(
     inside = special.ndtr(to_upper - reach) - special.ndtr(to_lower + reach)
     outside = special.ndtr(-(to_upper + reach_out)) + special.ndtr(to_lower - reach_out)
     return float(np.mean(np.maximum(inside, 0)) + np.mean(outside))
+
+
+def _undo_level(a: Runs | Summary | None, b: Runs, interval: Interval) -> float:
+    """Return the error rate of which the interval uses a part; of runs its own level."""
+    if a is None:
+        return undo_one_set(b.n, interval.alpha)
+    if isinstance(a, Runs):
+        return interval.alpha
+    # a single run has a quarter
+    return interval.alpha * 4 if b.n == 1 else interval.alpha / summary_part(a.n, b.n)
 
 
 def _cost(n_a: int, n_b: int) -> float:

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import pairwise
 from operator import lt
 
-_WIDEST_STEP = 1e300
+WIDEST_STEP = 1e300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +116,7 @@ class Runs:
                 f"cannot take logarithms: the lowest value is {self.values[0]}, expected above 0"
             )
         # a step of infinity is no number to reckon with, and one this wide decides nothing either
-        step = min(self.resolution / self.values[0], _WIDEST_STEP) if self.values else 0.0
+        step = min(self.resolution / self.values[0], WIDEST_STEP) if self.values else 0.0
         return Runs(
             by_seed=tuple((seed, math.log(value)) for seed, value in self.by_seed), resolution=step
         )

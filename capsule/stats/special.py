@@ -52,7 +52,6 @@ betaincinv = _functions.betaincinv
 chdtrc = _functions.chdtrc
 gammaincinv = _functions.gammaincinv
 gammaln = _functions.gammaln
-kolmogi = _functions.kolmogi
 ndtr = _functions.ndtr
 ndtri = _functions.ndtri
 stdtr = _functions.stdtr
@@ -66,7 +65,6 @@ __all__ = [
     "chdtrc",
     "gammaincinv",
     "gammaln",
-    "kolmogi",
     "ndtr",
     "ndtri",
     "stdtr",

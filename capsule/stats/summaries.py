@@ -5,8 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from capsule.stats.interval import Interval, prediction_shift, satterthwaite, student
-from capsule.stats.runs import Runs
+from capsule.stats.interval import (
+    SMALLEST_PART,
+    Interval,
+    prediction_shift,
+    satterthwaite,
+    student,
+)
+from capsule.stats.runs import WIDEST_STEP, Runs
+
+_MOST_SPREAD = 1e150  # of a mean; beyond it a square may leave the range of doubles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,13 +51,36 @@ class Summary:
         """
         return max(self.sd, self.resolution / math.sqrt(12))
 
+    def log(self) -> Summary:
+        """Return the summary of the natural logarithms of these runs.
+
+        The mean of logarithms lies below the logarithm of the mean. For lognormal runs with the
+        relative spread cv it lies below by log(1 + cv^2) / 2, and their standard deviation is
+        sqrt(log(1 + cv^2)); for other positive runs both are right up to terms in cv^3.
+
+        Raises:
+            ValueError: The mean is not positive.
+
+        >>> Summary(mean=2.0, sd=0.0, n=5).log().mean == math.log(2.0)
+        True
+        """
+        if self.mean <= 0:
+            raise ValueError(f"cannot take logarithms: the mean is {self.mean}, expected above 0")
+        variance = math.log1p(min(self.sd / self.mean, _MOST_SPREAD) ** 2)
+        return Summary(
+            mean=math.log(self.mean) - variance / 2,
+            sd=math.sqrt(variance),
+            n=self.n,
+            resolution=min(self.resolution / self.mean, WIDEST_STEP),
+        )
+
 
 def summary_shift(a: Summary | Runs, b: Summary | Runs, *, alpha: float) -> Interval | None:
     """Return the interval of `mean(b) - mean(a)` where at least one side is known by its summary
     only.
 
-    Welch's at half the level, because nothing guards against skew here, or the prediction interval
-    where one side is a single value.
+    Welch's at `summary_part` of the level and with `summary_df`, because nothing guards against
+    skew here, or the prediction interval where one side is a single value.
 
     Returns:
         None when the spread is unknown on both sides (one run or none each).
@@ -66,5 +97,40 @@ def summary_shift(a: Summary | Runs, b: Summary | Runs, *, alpha: float) -> Inte
     error_a, error_b = a.floored_sd / math.sqrt(a.n), b.floored_sd / math.sqrt(b.n)
     error = math.hypot(error_a, error_b)
     # without any spread the comparison is exact and needs no degrees of freedom
-    df = satterthwaite(error_a / error, a.n, error_b / error, b.n) if error else math.inf
-    return student(b.mean - a.mean, error, df, alpha / 2, "summary", full=alpha)
+    df = summary_df(error_a / error, a.n, error_b / error, b.n) if error else math.inf
+    level = alpha * summary_part(a.n, b.n)
+    return student(b.mean - a.mean, error, df, level, "summary", full=alpha)
+
+
+def summary_part(n_a: int, n_b: int) -> float:
+    """Return the part of a claim's level that an interval from summaries uses.
+
+    The skew of two like sides cancels where their numbers are equal: Welch's t at half the level is
+    then wrong in at most half of alpha, and up to twice the number in at most 4.5 % at 0.05. With 30
+    and 3 lognormal runs (log-sd 0.6) 11 % are wrong. So from there on the part falls towards that
+    of one set of values, a sixth.
+
+    >>> [round(summary_part(n, 4), 3) for n in (4, 8, 16, 10**9)]
+    [0.5, 0.5, 0.333, 0.167]
+    """
+    return SMALLEST_PART + (0.5 - SMALLEST_PART) * _likeness(n_a, n_b)
+
+
+def summary_df(part_a: float, n_a: int, part_b: float, n_b: int) -> float:
+    """Return degrees of freedom, given each error as a part of their root sum square.
+
+    Welch's where no side has more than twice the runs of the other. Beyond that they fall towards
+    those of the smaller side, which has nearly all of the error: where its runs lie close together
+    by chance, Welch's would be far too many.
+
+    >>> half = math.sqrt(0.5)
+    >>> [round(summary_df(half, 5, half, n), 2) for n in (5, 10, 20, 10**9)]
+    [8.0, 11.08, 8.61, 4.0]
+    """
+    fewer = min(n_a, n_b) - 1
+    return fewer + (satterthwaite(part_a, n_a, part_b, n_b) - fewer) * _likeness(n_a, n_b)
+
+
+def _likeness(n_a: int, n_b: int) -> float:
+    """Return 1 for numbers up to twice each other, towards 0 the farther they are apart."""
+    return min(1.0, 2 * min(n_a, n_b) / max(n_a, n_b))

@@ -166,22 +166,6 @@ def rounds(differences: stats.Runs, interval: stats.Interval, region: stats.Regi
     )
 
 
-def samples(count: Callable[[float], int | None], *, possible: bool) -> Advice:
-    """Advise the number of independent samples that shows two distributions to be close.
-
-    Args:
-        count: Of a power: how many in all, if the two are equal; None where no number does.
-        possible: Whether the distance seen leaves room on either side of the margin.
-    """
-    if not possible:
-        return Advice(answer="on-the-margin", sentence=words.ADVICE("distance-on-margin"))
-    low, high = count(POWERS[0]), count(POWERS[1])
-    sentence = words.advice.samples(needed=(low, high))
-    if low is None:
-        return Advice(answer="original-too-few", sentence=sentence)
-    return Advice(answer="samples", if_equal=(low, high), sentence=sentence)
-
-
 def failures(failed_a: int, n_a: int, failed_b: int, n_b: int) -> Advice:
     """Advise the number of re-runs that makes up for failures by chance.
 

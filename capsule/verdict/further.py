@@ -72,7 +72,7 @@ def _find_device(changes: Sequence[Note]) -> str | None:
 def _runs(judged: Judged) -> int | None:
     """The look that is advised, for a shift as seen or, where none decides that, for no shift."""
     advice = judged.advice
-    if advice is None or advice.answer == "samples":
+    if advice is None:
         return None
     number = advice.as_seen[0] or advice.if_equal[0]
     if number is None or judged.look is None:

@@ -23,7 +23,7 @@ Method = Literal[
     "paired",  # Student's t on differences under equal seeds
     "summary",  # Welch's on a published mean and standard deviation
     "one-sample",  # Student's t against a constant
-    "kolmogorov",  # band around the largest distance of two distributions
+    "shares",  # the envelope at every threshold, of the shares of samples at or below it
     "curve",  # the envelope at every step
     "exact",
     "bound",  # every run by itself
@@ -102,7 +102,7 @@ class Advice:
     """Remedy of an INCONCLUSIVE claim, with one number for each power of `POWERS`.
 
     Attributes:
-        answer: `runs` or `samples` if more of them in the re-run decide the claim;
+        answer: `runs` if more of them in the re-run decide the claim;
             `original-too-few` if no number does, because the original has too few runs;
             `on-the-margin` if the estimate lies so close to the margin that more than 500 would be
             needed; `mend` if nothing could be run and the cause must be mended first;
@@ -113,7 +113,7 @@ class Advice:
         sentence: The remedy in words.
     """
 
-    answer: Literal["runs", "samples", "original-too-few", "on-the-margin", "mend", "looks-taken"]
+    answer: Literal["runs", "original-too-few", "on-the-margin", "mend", "looks-taken"]
     as_seen: tuple[int | None, int | None] = (None, None)
     if_equal: tuple[int | None, int | None] = (None, None)
     sentence: Sentence
@@ -137,8 +137,8 @@ class Judged:
         names: Names of the two sides.
         method: Statistical method.
         estimate: Difference of the re-run from the original; for `threshold` the re-run's location,
-            for `bound` the value of its worst run (None if not finite), for `distribution`
-            Kolmogorov's distance, for `curve` the difference at `step`.
+            for `bound` the value of its worst run (None if not finite), for `distribution` the
+            distance at the threshold that the sentence names, for `curve` the difference at `step`.
         lower: Lower limit of the estimate; None if open or unknown.
         upper: Upper limit of the estimate; None if open or unknown.
         region: Allowed region on `scale`; None for an open end.

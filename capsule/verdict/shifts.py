@@ -156,15 +156,8 @@ def _original(pair: Pair, claim: FrozenClaim) -> stats.Runs | stats.Summary:
     if published is None:
         return _one_side(pair.original, pair, claim)
     n, resolution = published.n or UNKNOWN_RUNS, _resolution(pair, claim)
-    if claim.scale == "linear":
-        return stats.Summary(mean=published.mean, sd=published.sd, n=n, resolution=resolution)
-    # the spread of the logarithms of a positive number is its relative spread, nearly
-    return stats.Summary(
-        mean=math.log(published.mean),
-        sd=published.sd / published.mean,
-        n=n,
-        resolution=resolution / published.mean,
-    )
+    paper = stats.Summary(mean=published.mean, sd=published.sd, n=n, resolution=resolution)
+    return paper.log() if claim.scale == "log" else paper
 
 
 def _compare_pairs(

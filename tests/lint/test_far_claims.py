@@ -12,4 +12,4 @@ from tests.manifest.test_claims import outlook
 def test_more_samples_than_anybody_takes_are_not_counted(distance: float) -> None:
     one = outlook(type="distribution", margin={"distance": distance})
     assert one.runs == (None, None)
-    assert f": more than {stats.MOST_SAMPLES} independent samples per side" in one.sentence
+    assert f"need more than {stats.MOST_SAMPLES} independent samples each" in one.sentence

@@ -415,11 +415,19 @@ def test_published_runs_are_one_side_and_count_as_three_when_nobody_tells() -> N
     assert ": 3 published runs and 6 seeds, margin 2 sd" in unknown.sentence
 
 
-def test_a_distribution_is_told_in_samples() -> None:
+def test_a_distribution_is_told_in_runs_whose_shares_scatter_so_far() -> None:
     one = outlook(type="distribution", margin={"distance": 0.2})
-    samples = [stats.samples_for_distance(0.2, alpha=LEVEL, power=power) for power in (0.8, 0.9)]
-    assert list(one.runs) == samples
-    assert f"{samples[0]} independent samples per side confirm the margin distance" in one.sentence
+    low, high = (stats.narrowest_margin(6, 6, alpha=LEVEL, power=power) for power in (0.8, 0.9))
+    assert one.narrowest == (low, high)
+    assert one.runs == (stats.samples_for_sd(0.2 / low), stats.samples_for_sd(0.2 / high))
+    assert "suffice for a margin of distance 0.2 at one threshold at the first look" in one.sentence
+    assert f"need {one.runs[0]} independent samples each" in one.sentence
+
+
+def test_a_distribution_of_one_run_is_confirmed_by_nothing() -> None:
+    one = outlook(1, type="distribution", margin={"distance": 0.2})
+    assert (one.narrowest, one.runs) == (None, (None, None))
+    assert "the margin distance 0.2 needs at least two runs per side" in one.sentence
 
 
 def test_the_base_document_has_an_outlook_for_each_claim_that_runs_decide() -> None:

@@ -7,8 +7,9 @@ import populations
 import pytest
 import scipy.stats
 
-from capsule.stats import location
+from capsule.stats import Summary, location, summary_part, summary_shift
 from capsule.stats.interval import one_set, undo_one_set
+from capsule.stats.summaries import summary_df
 from tests.stats.sides import known, runs
 
 
@@ -49,3 +50,35 @@ def test_one_set_of_values_is_wrong_on_either_side_as_rarely_as_promised(
     reach = -scipy.stats.t.ppf(one_set(n, 0.05), n - 1)
     # three standard errors of a rate of 5 % are half a point
     assert max((t < -reach).mean(), (t > reach).mean()) < 0.055
+
+
+@pytest.mark.parametrize(
+    ("n_a", "n_b"),
+    [(2, 20), (5, 5), (5, 3), (10, 5), (15, 5), (20, 5), (3, 30), (30, 10), (100, 5), (1000, 10)],
+)
+@pytest.mark.parametrize("shape", populations.SHAPES)
+def test_two_means_of_like_runs_without_a_guard_are_wrong_as_rarely_as_promised(
+    n_a: int, n_b: int, shape: str
+) -> None:
+    random, repetitions = np.random.default_rng(12), 20_000
+    a = populations.runs(random, shape, (repetitions, n_a))
+    b = populations.runs(random, shape, (repetitions, n_b))
+    error_a, error_b = a.std(axis=1, ddof=1) / n_a**0.5, b.std(axis=1, ddof=1) / n_b**0.5
+    error = np.hypot(error_a, error_b)
+    df = [
+        summary_df(one, n_a, other, n_b)
+        for one, other in zip(*((one / error).tolist() for one in (error_a, error_b)), strict=True)
+    ]
+    t = (b.mean(axis=1) - a.mean(axis=1)) / error
+    reach = -scipy.stats.t.ppf(0.05 * summary_part(n_a, n_b), df)
+    # three standard errors of a rate of 5 % are half a point
+    assert max((t < -reach).mean(), (t > reach).mean()) < 0.055
+
+
+def test_summaries_of_unlike_numbers_are_judged_as_one_set_of_the_smaller_side() -> None:
+    few, many = runs([9.0, 10.0, 12.0]), Summary(mean=10.0, sd=1.0, n=10**6)
+    interval = known(summary_shift(many, few, alpha=0.05))
+    alone = known(location(few, alpha=0.05))
+    assert interval.alpha == pytest.approx(alone.alpha, rel=1e-4)
+    assert interval.df == pytest.approx(2, rel=1e-4)
+    assert interval.lower + 10 == pytest.approx(alone.lower, rel=1e-4)

@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from capsule.stats import (
+    curve_shift,
     effective_sample_size,
-    kolmogorov,
     median_interval,
     mser5,
-    samples_beside,
-    samples_for_distance,
+    reduce_to_shares,
+    samples_for_sd,
     variation,
 )
-from capsule.stats.distribution import Band
 from capsule.stats.series import Series
 from tests.stats.sides import known
 from tests.support.properties import examples
@@ -29,10 +28,6 @@ FAST = examples(60)
 VALUE = st.floats(-1e9, 1e9).map(lambda v: round(v, 1))
 SAMPLES = st.lists(VALUE, min_size=1, max_size=40)
 AT_LEAST_TWO = st.lists(VALUE, min_size=2, max_size=40)
-
-
-def band(a: Series, b: Series, alpha: float = 0.05) -> Band:
-    return kolmogorov(a, b, effective_a=len(a), effective_b=len(b), alpha=alpha)
 
 
 def autoregressive(n: int, memory: float, seed: int = 1) -> NDArray[np.float64]:
@@ -46,128 +41,135 @@ def autoregressive(n: int, memory: float, seed: int = 1) -> NDArray[np.float64]:
 # distributions
 
 
+def differences(a: Series, b: Series) -> list[float]:
+    """Of the shares of one run a side, at each threshold."""
+    shares = reduce_to_shares([a], [b])
+    there, here = shares.original[0].values, shares.rerun[0].values
+    return [other - one for one, other in zip(there, here, strict=True)]
+
+
 @FAST
 @given(AT_LEAST_TWO, AT_LEAST_TWO)
-def test_the_distance_equals_scipy(a: Sequence[float], b: Sequence[float]) -> None:
+def test_of_few_samples_the_largest_difference_is_kolmogorovs_distance(
+    a: Sequence[float], b: Sequence[float]
+) -> None:
     expected = scipy.stats.ks_2samp(a, b, method="asymp").statistic
-    assert band(a, b).distance == pytest.approx(expected, abs=1e-12)
+    assert max(map(abs, differences(a, b))) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(("n_a", "n_b"), [(5000, 5000), (200, 20_000), (30_000, 150)])
+@pytest.mark.parametrize("moved", [0.0, 0.3, 5.0])
+def test_of_many_samples_it_is_less_by_what_lies_between_two_thresholds(
+    n_a: int, n_b: int, moved: float
+) -> None:
+    random = np.random.default_rng(n_a)
+    a, b = random.exponential(size=n_a), random.normal(size=n_b) + moved
+    seen = max(map(abs, differences(a, b)))
+    whole = scipy.stats.ks_2samp(a, b, method="asymp").statistic
+    assert whole - 0.02 <= seen <= whole + 1e-12
 
 
 @FAST
-@given(SAMPLES, SAMPLES, st.randoms(), st.floats(0.01, 1))
-def test_order_and_sides_change_no_bit_of_a_band(
-    a: list[float], b: list[float], random: Random, largest: float
+@given(SAMPLES, SAMPLES, st.randoms())
+def test_order_and_sides_change_no_bit_of_a_share(
+    a: list[float], b: list[float], random: Random
 ) -> None:
-    before = band(a, b)
-    assert band(b, a) == before
+    before = reduce_to_shares([a, b], [b])
+    swapped = reduce_to_shares([b], [a, b])
+    assert (swapped.thresholds, swapped.original) == (before.thresholds, before.rerun)
     random.shuffle(a)
     random.shuffle(b)
-    assert band(a, b) == before
-    assert band(a, b).decide(largest) == before.decide(largest)
+    assert reduce_to_shares([a, b], [b]) == before
 
 
-@FAST
-@given(SAMPLES, SAMPLES, st.floats(0, 1), st.floats(0, 1))
-def test_a_wider_distance_never_undoes_reproduced(
-    a: Sequence[float], b: Sequence[float], largest: float, more: float
-) -> None:
-    many = kolmogorov(a, b, effective_a=5000, effective_b=5000)
-    if many.decide(largest).word == "REPRODUCED":
-        assert many.decide(largest + more).word == "REPRODUCED"
+@pytest.mark.parametrize("unit", [1 / 3, 1e-9, 1e3, 1e300])
+def test_a_unit_changes_no_share(unit: float) -> None:
+    random = np.random.default_rng(3)
+    runs = [random.exponential(size=n).round(2) for n in (7, 50, 333, 1000)]
+    there = reduce_to_shares(runs[:2], runs[2:])
+    here = reduce_to_shares([run * unit for run in runs[:2]], [run * unit for run in runs[2:]])
+    assert here.thresholds == tuple(np.array(there.thresholds) * unit)
+    assert (here.original, here.rerun) == (there.original, there.rerun)
 
 
-@pytest.mark.parametrize("distance", [0.1, 0.2, 0.3])
-@pytest.mark.parametrize("power", [0.8, 0.9])
-def test_so_many_samples_confirm_equal_distributions_as_often_as_promised(
-    distance: float, power: float
-) -> None:
-    n = samples_for_distance(distance, alpha=0.05, power=power)
-    assert n is not None
-    random = np.random.default_rng(8)
-    words = [
-        band(random.random(n).tolist(), random.random(n).tolist()).decide(distance).word
-        for _ in range(1000)
-    ]
-    # distances of few samples are coarse, which is on the safe side
-    assert power - 0.025 <= words.count("REPRODUCED") / 1000 <= power + 0.08
-
-
-def test_more_samples_than_anybody_takes_are_none() -> None:
-    for distance in (1e-7, 1e-160, 5e-324):
-        assert samples_for_distance(distance, alpha=0.05, power=0.8) is None
-        assert samples_beside(1e300, distance, alpha=0.05, power=0.8) is None
-    enough = samples_for_distance(0.2, alpha=0.05, power=0.8)
-    assert enough is not None
-    for n_a in np.linspace(enough / 2 - 1, enough / 2 + 1, 101):
-        more = samples_beside(float(n_a), 0.2, alpha=0.05, power=0.8)
-        assert more is None or 0 < more <= 10**12
-
-
-def test_the_band_is_that_of_the_limit_distribution_with_effective_sizes() -> None:
-    limits = kolmogorov([1.0] * 90, [1.0] * 900, effective_a=300, effective_b=600, alpha=0.05)
-    expected = scipy.stats.kstwobign.isf(0.05) * math.sqrt(1 / 300 + 1 / 600)
-    assert limits.half_width == pytest.approx(expected, rel=1e-4)
-    assert (limits.lower, limits.upper) == (0.0, limits.half_width)
-
-
-def test_verdict_and_p_values_agree() -> None:
+def test_a_threshold_is_a_sample_and_each_frequent_value_is_one() -> None:
     random = np.random.default_rng(4)
-    a = random.exponential(size=2000)
-    same, moved = random.exponential(size=2000), 1.5 * random.exponential(size=2000)
-    for b, word in ((same, "REPRODUCED"), (moved, "DIFFERENT")):
-        limits = band(a, b)
-        assert limits.decide(0.08).word == word
-    near, far = band(a, same).decide(0.08), band(a, moved).decide(0.08)
-    assert near.p_reproduced < 0.05 < near.p_different == 1.0
-    assert far.p_different < 0.05 < far.p_reproduced == 1.0
-    edge = band(a, same)
-    at_edge = edge.decide(edge.distance + edge.half_width)
-    assert at_edge.p_reproduced == pytest.approx(0.05, rel=1e-9)
+    many = random.normal(size=10_000)
+    shares = reduce_to_shares([many[:9000]], [many[9000:]])
+    assert len(shares.thresholds) == 100
+    assert set(shares.thresholds) <= set(many)
+    grades = [1.0] * 500 + [2.0] * 10 + [3.0] * 490
+    assert reduce_to_shares([grades], [grades]).thresholds == (1.0, 2.0, 3.0)
+    assert reduce_to_shares([[7.0] * 5], [[7.0]]).thresholds == (7.0,)
 
 
-@pytest.mark.parametrize("n", [300, 1000])
-def test_equal_distributions_are_confirmed_as_often_as_promised(n: int) -> None:
-    random = np.random.default_rng(n)
-    largest, promised = {300: (0.2, 0.83), 1000: (0.1, 0.62)}[n]
-    words = [band(*random.normal(size=(2, n))).decide(largest).word for _ in range(600)]
-    assert words.count("REPRODUCED") / 600 == pytest.approx(promised, abs=0.06)
-    assert "DIFFERENT" not in words
-
-
-def test_distributions_on_the_margin_are_seldom_told_apart_or_the_same() -> None:
-    # a tenth of the mass moved away: the true distance is 0.1
-    random = np.random.default_rng(8)
-    words = []
-    for _ in range(600):
-        a, b = random.normal(size=(2, 1000))
-        words.append(band(a, np.where(random.random(1000) < 0.1, 99.0, b)).decide(0.1).word)
-    assert words.count("REPRODUCED") <= 0.01 * 600
-    assert words.count("DIFFERENT") <= 0.03 * 600
-
-
-@pytest.mark.parametrize(("a", "b"), [([], []), ([], [1.0]), ([1.0], [])])
-def test_an_empty_side_tells_nothing(a: Sequence[float], b: Sequence[float]) -> None:
-    limits = kolmogorov(a, b, effective_a=0, effective_b=0)
-    assert (limits.lower, limits.upper) == (0.0, 1.0)
-    assert limits.decide(0.5).word == "INCONCLUSIVE"
-    assert limits.decide(0.5).p_reproduced == 1.0
-    assert limits.decide(0.5).p_different == 1.0
+def test_a_step_is_that_of_the_shortest_run() -> None:
+    assert reduce_to_shares([[1.0] * 40, [2.0] * 8], [[1.0] * 10]).resolution == 1 / 8
 
 
 def test_infinite_samples_have_a_place_and_nan_has_none() -> None:
-    assert band([0.0, math.inf], [0.0, 1.0]).distance == 0.5
-    with pytest.raises(ValueError, match="a sample of a distribution is NaN"):
-        band([0.0, math.nan], [0.0])
-    with pytest.raises(ValueError, match="effective"):
-        kolmogorov([0.0], [0.0], effective_a=0, effective_b=1)
+    assert max(map(abs, differences([0.0, math.inf], [0.0, 1.0]))) == 0.5
+    good, bad = [0.0, 1.0], [math.nan, 1.0]
+    for there, here in (([bad], [good]), ([good], [bad]), ([good, bad], [good, good])):
+        with pytest.raises(ValueError, match="a sample of a distribution is NaN"):
+            reduce_to_shares(there, here)
 
 
 def test_a_million_samples() -> None:
     values = np.random.default_rng(2).normal(size=1_000_000)
-    limits = band(values, values[::-1] + 0.001)
-    assert limits.decide(0.01).word == "REPRODUCED"
+    assert max(map(abs, differences(values, values[::-1] + 0.001))) < 0.001
     assert mser5(values) <= 500_000
     assert effective_sample_size(values) == pytest.approx(1e6, rel=0.05)
+
+
+def words_on(
+    n: int, samples: int, moved: float, *, spread: float = 0.0, distance: float = 0.1
+) -> list[str]:
+    """The words on a hundred pairs of sides, with runs `spread` sd of a sample apart."""
+    random = np.random.default_rng([n, samples, int(100 * spread)])
+
+    def side() -> NDArray[np.float64]:
+        return random.normal(size=(n, samples)) + spread * random.normal(size=(n, 1))
+
+    words = []
+    for _ in range(100):
+        shares = reduce_to_shares(list(side()), list(side() + moved))
+        sides = shares.original, shares.rerun
+        limits = {"margin": distance, "alpha": 0.05, "resolution": shares.resolution}
+        words.append(curve_shift(*sides, **limits).word)
+    return words
+
+
+def test_five_runs_of_two_hundred_samples_confirm_a_tenth() -> None:
+    assert words_on(5, 200, 0.0).count("REPRODUCED") >= 70
+
+
+@pytest.mark.parametrize(("n", "samples"), [(2, 2), (3, 50), (5, 200)])
+@pytest.mark.parametrize("spread", [0.0, 1.0])
+def test_distributions_at_the_margin_are_seldom_told_apart_or_the_same(
+    n: int, samples: int, spread: float
+) -> None:
+    # two normal distributions so far apart have a distance of a tenth
+    moved = 2 * math.hypot(1, spread) * scipy.stats.norm.ppf(0.55)
+    words = words_on(n, samples, moved, spread=spread)
+    # 5 %, and three standard errors
+    assert words.count("REPRODUCED") <= 12
+    assert words.count("DIFFERENT") <= 12
+
+
+def test_runs_that_agree_by_chance_are_no_proof() -> None:
+    # with two samples a run, half of all pairs of runs have the same share at a threshold
+    assert words_on(2, 2, 0.0).count("DIFFERENT") <= 12
+
+
+def test_so_many_samples_keep_a_share_that_close() -> None:
+    random = np.random.default_rng(5)
+    samples = samples_for_sd(0.05)
+    assert samples == 100
+    shares = (random.random((20_000, samples)) <= 0.5).mean(axis=1)
+    assert shares.std() == pytest.approx(0.05, rel=0.03)
+    assert samples_for_sd(0.5) == samples_for_sd(3.0) == 1
+    assert samples_for_sd(5e-324) is None
 
 
 # warm-up

@@ -31,7 +31,7 @@ def look(judgement: Judged) -> Look:
 
 
 def both(numbers: tuple[int | None, int | None]) -> tuple[int, int]:
-    """How many runs, or samples, are advised: one number for either power."""
+    """How many runs are advised: one number for either power."""
     fewer, more = numbers
     assert fewer is not None
     assert more is not None

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import random
 from collections.abc import Mapping, Sequence
+from statistics import NormalDist
 
 import pytest
 
@@ -126,6 +127,41 @@ def test_a_paper_is_an_original(mean: float, word: str) -> None:
     assert judgement.superiority is None
 
 
+@pytest.mark.parametrize("cv", [0.05, 0.6])
+@pytest.mark.parametrize("unit", [1.0, 1e-3, 1e6])
+def test_a_papers_ratio_is_judged_by_the_mean_of_logarithms(cv: float, unit: float) -> None:
+    # lognormal runs of mean 1 and this relative spread, spread evenly by their quantiles
+    log_sd = math.sqrt(math.log1p(cv**2))
+    quantiles = [NormalDist().inv_cdf((i + 0.5) / 200) for i in range(200)]
+    here = [unit * math.exp(log_sd * z - log_sd**2 / 2) for z in quantiles]
+    published = Published(mean=unit, sd=cv * unit, n=200)
+    ask = {"type": "prediction", "margin": Margin(ratio=1.2), "published": published}
+    judgement = judge(metric([...]), metric(here, first_seed=9), **ask)
+    estimate, lower, upper = limits(judgement)
+    assert estimate == pytest.approx(0.0, abs=1e-9)
+    # both sides have the same standard deviation; that of the quantiles is a little less
+    reach = 1.966 * log_sd * math.sqrt(2 / 200)
+    assert (lower, upper) == (pytest.approx(-reach, rel=0.01), pytest.approx(reach, rel=0.01))
+    assert judgement.word == "REPRODUCED"
+
+
+def test_a_paper_of_hardly_any_mean_is_no_number_but_decides_nothing() -> None:
+    for mean, sd in ((1e-300, 1e300), (5e-324, 1.0), (1e300, 0.0)):
+        published = Published(mean=mean, sd=sd, n=5)
+        ask = {"type": "prediction", "margin": Margin(ratio=1.5), "published": published}
+        judgement = judge(metric([...]), metric(NEAR, first_seed=9, resolution=1e-3), **ask)
+        assert judgement.word == ("DIFFERENT" if sd == 0 else "INCONCLUSIVE")
+
+
+@pytest.mark.parametrize(("there", "part"), [(4, 1 / 2), (8, 1 / 2), (16, 1 / 3), (10**6, 1 / 6)])
+def test_unequal_numbers_of_a_paper_are_judged_at_a_stricter_level(there: int, part: float) -> None:
+    published = Published(mean=1.0, sd=0.02, n=there)
+    ask = {"type": "prediction", "margin": Margin(absolute=0.1), "published": published}
+    judgement = judge(metric([...]), metric(NEAR[:4], first_seed=9), **ask)
+    assert judgement.method == "summary"
+    assert judgement.alpha_used == pytest.approx(0.05 * part, rel=1e-4)
+
+
 def test_a_paper_without_a_number_of_runs_has_three() -> None:
     known, unknown = (
         judge(
@@ -156,28 +192,41 @@ def close(there: MetricRuns, here: MetricRuns, distance: float = 0.2) -> Judged:
 
 def test_equal_distributions_are_close() -> None:
     judgement = close(latencies(1, 5), latencies(50, 5))
-    assert (judgement.word, judgement.method) == ("REPRODUCED", "kolmogorov")
-    assert judgement.region == (None, 0.2)
+    assert (judgement.word, judgement.method) == ("REPRODUCED", "shares")
+    assert (judgement.region, judgement.alpha_used) == ((None, 0.2), 0.05)
     estimate, lower, upper = limits(judgement)
     assert 0 <= lower <= estimate <= upper < 0.2
-    assert states(judgement.sentence, "distribution", word="REPRODUCED", allowed=0.2)
+    facts = {"allowed": 0.2, "thresholds": 100, "checkpoints": 100}
+    assert states(judgement.sentence, "distribution", word="REPRODUCED", **facts)
 
 
-def test_shifted_distributions_are_not() -> None:
-    judgement = close(latencies(1, 5), latencies(50, 5, shift=1.0))
-    assert (judgement.word, judgement.p_reproduced) == ("DIFFERENT", 1.0)
+@pytest.mark.parametrize("shift", [-1.0, 1.0])
+def test_shifted_distributions_are_not(shift: float) -> None:
+    judgement = close(latencies(1, 5), latencies(50, 5, shift=shift))
+    assert (judgement.word, judgement.p_reproduced) == ("DIFFERENT", pytest.approx(1.0))
     assert judgement.p_different is not None
-    assert judgement.p_different < 1e-6
+    assert judgement.p_different < 1e-3
+    estimate, lower, upper = limits(judgement)
+    assert 0.2 < lower <= estimate <= upper <= 1.0
 
 
-def test_few_samples_are_advised_to_be_more() -> None:
-    judgement = close(latencies(1, 5), latencies(50, 2, n=40))
-    assert (judgement.word, advice(judgement).answer) == ("INCONCLUSIVE", "samples")
-    samples = advice(judgement).if_equal[0]
-    assert states(advice(judgement).sentence, "samples", needed=advice(judgement).if_equal)
-    assert samples
-    few = close(latencies(1, 2, n=20), latencies(50, 5))
-    assert (few.word, advice(few).answer) == ("INCONCLUSIVE", "original-too-few")
+def test_the_threshold_of_the_sentence_is_where_the_shares_part() -> None:
+    # half of the samples are moved, all of those between 1 and 2
+    there = [[1.5] * 100 + [3.0 + i / 100 for i in range(100)] for _ in range(4)]
+    here = [[2.5] * 100 + [3.0 + i / 100 for i in range(100)] for _ in range(4)]
+    judgement = close(metric(there), metric(here, first_seed=9))
+    assert states(judgement.sentence, "distribution", word="DIFFERENT", threshold=1.5)
+    assert judgement.estimate == 0.5
+
+
+def test_runs_are_the_sample_of_a_distribution() -> None:
+    few = close(latencies(1, 5), latencies(50, 2, n=40))
+    assert (few.word, advice(few).answer) == ("INCONCLUSIVE", "runs")
+    assert states(advice(few).sentence, "runs", of="at that threshold alone")
+    assert advice(few).if_equal[0] is not None
+    many = close(latencies(1, 5), latencies(50, 2, n=40_000))
+    assert many.rerun.values == 2
+    assert limits(many).upper - limits(many).lower > 0.01
 
 
 def test_samples_that_share_a_run_are_not_independent() -> None:
@@ -185,8 +234,19 @@ def test_samples_that_share_a_run_are_not_independent() -> None:
     again = [[10.0 * i + x for x in noise(50 + i, 400)] for i in range(5)]
     judgement = close(metric(apart), metric(again, first_seed=50), distance=0.3)
     assert judgement.word == "INCONCLUSIVE"
-    assert states(judgement.notes[0], "independent-samples", there=2000)
     assert limits(judgement).upper - limits(judgement).lower > 0.5
+
+
+def test_runs_that_become_steady_late_are_named() -> None:
+    def late(first_seed: int) -> MetricRuns:
+        lists = [[*noise(first_seed + i, 80, 9.0), *noise(i, 120)] for i in range(3)]
+        return metric(lists, first_seed=first_seed)
+
+    steady = metric([noise(i, 200) for i in range(3)], first_seed=50)
+    (note,) = close(late(1), steady).notes
+    assert states(note, "late-settling", side="original")
+    (note,) = close(steady, late(90)).notes
+    assert states(note, "late-settling", side="re-run")
 
 
 @pytest.mark.parametrize(("there", "here"), [(1, 1), (1, 5), (5, 1)])

@@ -19,7 +19,7 @@ import statistics_docs
 import verdicts
 from cells import Capsules, Counted, Curves, Equivalence, Family, Figures, Looks
 from exactness import CHECKS, Check
-from guards import FailureMargin, Failures, FromPaper
+from guards import Distribution, FailureMargin, Failures, FromPaper, RatioFromPaper
 
 from tests.support.properties import pin_first
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 REPETITIONS = 300
 # these cost the most
 FEW = {
-    **dict.fromkeys((Counted, Family, FromPaper, Looks), 100),
+    **dict.fromkeys((Counted, Distribution, Family, FromPaper, Looks, RatioFromPaper), 100),
     **dict.fromkeys((Capsules, FailureMargin, Failures), 60),
     Curves: 40,
 }

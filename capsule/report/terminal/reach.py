@@ -82,7 +82,7 @@ class _Row:
 
     Attributes:
         name: Label or short metric path.
-        needed: Seeds, or of a distribution samples, on each side.
+        needed: Seeds on each side, or of a distribution samples in each run.
         margins: Smallest margins, in standard deviations.
         sds: Largest standard deviations between runs.
         measured: Standard deviation of the runs.
@@ -119,8 +119,10 @@ def _row(
 
 
 def _needed(reach: lint.Outlook, spread: lint.Spread | None) -> Pair:
-    """Return how many seeds or samples each side needs for the margin."""
+    """Return how many seeds each side, or samples each run, needs for the margin."""
     if reach.type == "distribution":
+        if reach.narrowest is None:
+            return "", ""
         low, high = (f"{one or f'>{stats.MOST_SAMPLES}'} samples" for one in reach.runs)
         return low, high
     if reach.margin is not None:

@@ -139,23 +139,6 @@ def rounds(*, now: int, as_seen: _Two, if_equal: _Two, most: int) -> str:
     return found
 
 
-ADVICE |= {
-    "distance-on-margin": "the distance seen lies on the margin: no number of samples settles this"
-    " claim",
-}
-
-
-@ADVICE.template("samples")
-def samples(*, needed: _Two) -> str:
-    """So many samples decide a claim on a distribution."""
-    if needed[0] is None:
-        return f"{_HOPELESS} too few samples"
-    return (
-        f"{needed[0]} independent samples of the re-run settle this claim {_chance(needed)}, if the"
-        " two distributions are equal"
-    )
-
-
 @ADVICE.template("failures")
 def fewer_failures(*, now: int, needed: _Two) -> str:
     """So many runs make up for failures."""

@@ -128,14 +128,36 @@ JUDGEMENTS |= {
 
 
 @JUDGEMENTS.template("distribution")
-def distribution(*, word: Decided, shown: str, allowed: float) -> str:
-    """Two distributions are closer than a distance; facts as of `equivalence`."""
-    found = {
-        "REPRODUCED": "lies below",
-        "DIFFERENT": "lies above",
-        "INCONCLUSIVE": "crosses",
-    }
-    return f"distance {shown} {found[word]} the margin of {number(allowed)}"
+def distribution(
+    *,
+    word: Decided,
+    shown: str,
+    allowed: float,
+    threshold: float,
+    thresholds: int,
+    checkpoints: int,
+) -> str:
+    """Two distributions are closer than a distance; facts as of `equivalence`.
+
+    Args:
+        word: As of `equivalence`.
+        shown: Difference of the mean shares of samples at or below the threshold, without its sign.
+        allowed: As of `equivalence`.
+        threshold: Where it comes nearest to the margin, or is farthest beyond it.
+        thresholds: How many are compared.
+        checkpoints: At how many DIFFERENT may be found.
+    """
+    subject = f"distance {shown} in the share of samples at or below {number(threshold)}"
+    limit = f"the margin of {number(allowed)}"
+    if word == "REPRODUCED":
+        found = "the only share lies" if thresholds == 1 else f"{every(thresholds, 'shares')} lie"
+        return f"{found} within {limit}; nearest to the margin: {subject}"
+    if word == "DIFFERENT":
+        return (
+            f"{subject} lies outside {limit}; level corrected for {checkpoints} of {thresholds}"
+            " thresholds"
+        )
+    return f"{subject} crosses {limit}; {thresholds} thresholds were compared"
 
 
 @JUDGEMENTS.template("curve")

@@ -77,8 +77,6 @@ def too_few_evaluations(
 
 
 NOTES |= {
-    "independent-samples": "{there:d} samples of the original count as {there_effective:number}"
-    " independent samples, {here:d} of the re-run as {here_effective:number}",
     "late-settling": "most runs of the {side} become steady late: use a longer warm-up",
     "unequal-failures": "{failures}",
     "runs-assumed": "the paper does not state its number of runs: capsule assumes {runs:d}",
