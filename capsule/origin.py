@@ -11,7 +11,7 @@ from capsule.manifest import Scalar
 SEED_RULE = 2
 """Number of the rule that derives fresh seeds from a capsule's id; see `plan.fresh_seeds`."""
 
-JUDGE_RULE = 2
+JUDGE_RULE = 3
 """Number of the rules that fix and judge claims; see docs/explanation/statistics.md."""
 
 

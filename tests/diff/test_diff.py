@@ -397,5 +397,5 @@ def test_another_manifest_is_compared_field_by_field() -> None:
 def test_claims_of_an_older_rule_are_judged_by_todays_and_the_report_says_so() -> None:
     differences = diff.compare(original(judge_rule=1), rerun())
     (note,) = (note for note in differences.notes if note.code == "older-rule")
-    assert "judges them by the current version, 2" in note.sentence
+    assert "judges them by the current version, 3" in note.sentence
     assert "older-rule" not in codes(diff.compare(original(), rerun()))

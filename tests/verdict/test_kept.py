@@ -347,7 +347,7 @@ def whole_document() -> dict[str, Any]:
     judgements = {name: judge_now(name) for name in SCENARIOS}
     return {
         "format": "kept-judgements/1",
-        "made_by": "judge_rule 2",
+        "made_by": "judge_rule 3",
         "made_with": versions(),
         "judgements": {name: figures for name, (figures, _) in judgements.items()},
         "codes": {name: codes for name, (_, codes) in judgements.items()},
