@@ -27,7 +27,14 @@ RUNS = range(2, 51)
 ALPHA = 0.05
 # of 1 to 5 looks; half of each where a published mean is one side
 LEVELS = tuple(
-    sorted(stats.nominal_alpha(ALPHA, looks) / parts for looks in range(1, 6) for parts in (1, 2))
+    sorted(
+        level / parts
+        for level in (
+            stats.default_alpha(ALPHA),
+            *(stats.nominal_alpha(ALPHA, n) for n in range(1, 6)),
+        )
+        for parts in (1, 2)
+    )
 )
 _REPETITIONS = 20_000
 _SEED = 20260301

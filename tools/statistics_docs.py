@@ -42,7 +42,7 @@ PAGES = (FOLDER / "statistics.md", FOLDER / "statistics-other-rules.md", EXAMPLE
 FIGURES = FOLDER / "statistics"
 _ALPHA = 0.05
 # that of a capsule whose author plans no looks: the first of two
-_FIRST_LOOK = stats.nominal_alpha(_ALPHA, 2)
+_FIRST_LOOK = stats.default_alpha(_ALPHA)
 _POWERS = (0.8, 0.9)
 _MARGINS = tuple(PRESETS.values())
 _RUNS = (3, 4, 5, 6, 7, 8, 10, 12, 15, 20, 25, 30)

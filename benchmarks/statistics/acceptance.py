@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,14 +27,18 @@ from guards import (
     Failures,
     FromPaper,
     OneSet,
+    Pairs,
     Prediction,
     RatioFromPaper,
 )
 from scipy import special
 
+from capsule.stats.signs import UNLIKE_RATE
+
 BOUND = 5.5  # the rate that is promised, in percent, and half a point
+UNLIKE_BOUND = 100 * UNLIKE_RATE + 0.5
 SHAPES = tuple(populations.SHAPES)
-SIZES = ((3, 3), (5, 5), (10, 10), (30, 30), (30, 5), (5, 30))
+SIZES = ((3, 3), (5, 5), (10, 10), (11, 11), (30, 30), (30, 5), (5, 30))
 _UNEQUAL = (*SIZES, (10, 3), (3, 10))
 # n of the paper, n of the re-run
 _PUBLISHED = ((3, 3), (5, 5), (10, 4), (20, 5), (30, 3), (5, 20), (3, 30), (20, 10), (30, 30))
@@ -155,12 +160,18 @@ def _power() -> Iterable[Row]:
         cells = [Equivalence(n, n, "normal", truth) for truth in (-4.0, 4.0)]
         name = f"power, normal, truth at 2 margins, {n}+{n}: DIFFERENT"
         yield Row(name, cells, ("DIFFERENT",), limit, at_least=True)
+    cells = [Equivalence(11, 11, "normal", 0.0, 1.0)]
+    name = "power, normal, no shift, margin 1 sd, 11+11: REPRODUCED"
+    yield Row(name, cells, ("REPRODUCED",), 44, at_least=True)
+    pairs = [Pairs(8, "normal", "normal", margin=1.65)]
+    name = "power, normal, no shift, margin 1.65 sd, 8 pairs: REPRODUCED"
+    yield Row(name, pairs, ("REPRODUCED",), 75, at_least=True)
     advised = [
         Advice(n_a, margin, power)
         for n_a, margin in ((5, 2.0), (5, 2.5), (10, 1.5), (20, 1.0))
         for power in (0.8, 0.9)
     ]
-    name = "advice followed: power reached above the power asked"
+    name = "advice followed by sides that are equal: power reached above the power asked"
     yield Row(name, advised, ("reached",), -5, at_least=True, unit=" points")
 
 
@@ -190,11 +201,12 @@ def _other_designs() -> Iterable[Row]:
     yield Row(f"outside the promise: normal against far modes, {name}", far, both, None)
     looks = [Looks(n, s, truth) for n in (5, 10) for s in SHAPES for truth in (-2.0, 2.0)]
     yield Row("three looks, truth on the margin: either wrong verdict", looks, both, BOUND)
-    default = [Looks(n, s, t, (n, 2 * n)) for n in (3, 5, 10) for s in SHAPES for t in (-2.0, 2.0)]
+    plans = ((3, (6,)), (5, (5, 10)), (10, (10, 20)))
+    default = [Looks(n, s, t, at) for n, at in plans for s in SHAPES for t in (-2.0, 2.0)]
     yield Row("default looks, truth on the margin: either wrong verdict", default, both, BOUND)
     further = [
-        Looks(n, s, t, (n, 2 * n), (3 * n, 4 * n, 6 * n))
-        for n in (3, 5)
+        Looks(n, s, t, at, (3 * n, 4 * n, 6 * n))
+        for n, at in plans[:2]
         for s in SHAPES
         for t in (-2.0, 2.0)
     ]
@@ -227,9 +239,20 @@ def _mixed_cells(others: Sequence[str]) -> list[OneSided]:
 
 def _one_set() -> Iterable[Row]:
     words = ("REPRODUCED", "DIFFERENT")
-    for claim in ("threshold", "paired"):
-        cells = [OneSet(claim, n, s) for n in (3, 5, 8, 10, 20, 50, 100) for s in SHAPES]
-        yield Row(f"{claim}, truth on the bound: either wrong verdict", cells, words, BOUND)
+    sizes = (3, 5, 8, 10, 20, 50, 100)
+    cells = [OneSet(n, s) for n in sizes for s in SHAPES]
+    yield Row("threshold, truth on the bound: either wrong verdict", cells, words, BOUND)
+    alike = [Pairs(n, s, s) for n in (*sizes, 11, 30) for s in SHAPES]
+    name = "any margin, truth on it: either wrong verdict"
+    yield Row(f"paired, sides alike, {name}", alike, words, BOUND)
+    unlike = [
+        Pairs(n, *shapes, spread)
+        for n in (5, 8, 11, 20)
+        for shapes in itertools.product(SHAPES, repeat=2)
+        for spread in (1.0, 3.0)
+        if shapes[0] != shapes[1] or spread != 1
+    ]
+    yield Row(f"paired, sides of unlike shape or spread, {name}", unlike, words, UNLIKE_BOUND)
 
 
 def _distributions() -> Iterable[Row]:

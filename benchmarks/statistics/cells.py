@@ -17,6 +17,7 @@ import product
 from scipy import special
 
 from capsule.manifest import Margin
+from capsule.manifest.looks import level
 from capsule.stats import (
     Curve,
     Region,
@@ -145,13 +146,14 @@ class Looks:
         b = populations.runs(random, self.shape, (repetitions, looks[-1]), at=self.truth)
         original = product.metric(a[0])
         claim = product.freeze_one(original, Margin(absolute=self.margin))
-        planned, further = (nominal_alpha(claim.alpha, n) for n in (len(self.at), FURTHER_LOOKS))
+        planned = level(claim.pattern, self.at, self.n_a)
+        further = nominal_alpha(claim.alpha, FURTHER_LOOKS)
         counts: Counter[str] = Counter()
         used = 0
         for x, y in zip(a, b, strict=True):
             for n in looks:
-                level = planned if n in self.at else further
-                decision = product.decision(x, y[:n], claim, alpha=level)
+                alpha = planned if n in self.at else further
+                decision = product.decision(x, y[:n], claim, alpha=alpha)
                 if decision is not None and decision.word != "INCONCLUSIVE":
                     break
             used += n
@@ -268,35 +270,45 @@ class Counted:
 
 @dataclass(frozen=True)
 class Advice:
-    """The number of runs that the advice asks for, and how often that many really decide.
+    """How often the runs that the advice asks for really decide a claim that was open.
 
-    The advice is asked with the true standard deviation and no shift.
+    As many re-runs as the original has leave the claim open; the advice for equal sides is taken,
+    and the runs that it asks for come beside those. The sides are equal, in truth. Claims for which
+    no number of runs is advised are left out.
     """
 
     n_a: int
     margin: float
     power: float
+    shape: str = "normal"
 
     def __str__(self) -> str:
-        return f"{self.n_a} original runs, margin {self.margin:g} sd, asked {self.power:g}"
+        margin = f"margin {self.margin:g} sd"
+        return f"{self.n_a} original runs, {self.shape}, {margin}, asked {self.power:g}"
 
     def measure(self, repetitions: int) -> Figures:
-        a, b = product.runs(_exactly_one_sd(self.n_a)), product.runs(_exactly_one_sd(3))
-        original = product.metric(_exactly_one_sd(self.n_a))
-        claim = product.freeze_one(original, Margin(absolute=self.margin))
+        random = populations.random(self)
+        margin = Margin(absolute=self.margin)
+        claim = product.freeze_one(product.metric([0.0]), margin)
         allowed = product.region(claim)
-        interval = shift(a, b, alpha=claim.alpha)
-        assert interval is not None
-        n_b = runs_to_decide(a, b, interval, allowed, power=self.power)
-        assert isinstance(n_b, int), n_b
-        cell = Equivalence(self.n_a, n_b, "normal", 0.0, self.margin)
-        reached = cell.measure(repetitions)["REPRODUCED"]
-        return {"reached": reached - 100 * self.power, "power": reached, "runs": n_b}
-
-
-def _exactly_one_sd(n: int) -> np.ndarray:
-    values = np.linspace(-1, 1, n)
-    return populations.MEAN + values / values.std(ddof=1)
+        decided = advised = 0
+        while advised < repetitions:
+            x, y = populations.runs(random, self.shape, (2, self.n_a))
+            a, b = product.runs(x), product.runs(y)
+            interval = shift(a, b, alpha=claim.alpha)
+            assert interval is not None
+            if decide(interval, allowed).word != "INCONCLUSIVE":
+                continue
+            total = runs_to_decide(a, b, interval, allowed, truth=0.0, power=self.power)
+            if isinstance(total, str):
+                continue
+            further = populations.runs(random, self.shape, (total - self.n_a,))
+            decision = product.decision(x, [*y, *further], claim)
+            assert decision is not None
+            advised += 1
+            decided += decision.word != "INCONCLUSIVE"
+        reached = 100 * decided / repetitions
+        return {"reached": reached - 100 * self.power, "power": reached}
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from capsule.stats import (
     shift,
 )
 from capsule.stats.ranks import interval as rank_interval
+from capsule.stats.signs import interval as flips_interval
 
 ALPHA = product.ALPHA
 _LOOKS = (3, 10, 30)
@@ -98,11 +99,13 @@ def _welch(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[float, float]]:
 
 
 def _pairs(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[float, float]]:
+    """Pairs have Student's interval widened by sign flips."""
     interval = paired_shift(product.runs(b - a), alpha=ALPHA)
     assert interval is not None
+    by_flips = flips_interval(product.runs(b - a), ALPHA) or (math.inf, -math.inf)
     limits = scipy.stats.ttest_rel(b, a).confidence_interval(1 - 2 * interval.alpha)
-    yield interval.lower, float(limits.low)
-    yield interval.upper, float(limits.high)
+    yield interval.lower, min(float(limits.low), by_flips[0])
+    yield interval.upper, max(float(limits.high), by_flips[1])
     p = decide(interval, Region(lower=-2, upper=2)).p_reproduced
     yield p, max(_tests(scipy.stats.ttest_rel, a, b))
 

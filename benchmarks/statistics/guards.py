@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -19,6 +20,7 @@ from scipy import special
 
 from capsule.manifest import Margin
 from capsule.stats import (
+    Interval,
     Region,
     Summary,
     curve_shift,
@@ -34,29 +36,70 @@ _WIDE = 100.0  # a margin that values alone always keep
 
 @dataclass(frozen=True)
 class OneSet:
-    """The mean of one set of values with the truth on a bound: a `threshold`, or `paired` runs.
+    """The mean of one set of values with the truth on a bound, as of a `threshold`.
 
     Either edge of the region is tried on the same values; a cell's figures are those of the worse.
     """
 
-    claim: str
     n: int
     shape: str
 
     def __str__(self) -> str:
-        return f"{self.claim}, {self.n} {self.shape}"
+        return f"threshold, {self.n} {self.shape}"
 
     def measure(self, repetitions: int) -> Figures:
         random = populations.random(self)
-        judge = {"threshold": location, "paired": paired_shift}[self.claim]
-        edges = Region(upper=populations.MEAN), Region(lower=populations.MEAN)
-        counts = [Counter[str](), Counter[str]()]
-        for values in populations.runs(random, self.shape, (repetitions, self.n)):
-            interval = judge(product.runs(values), alpha=product.ALPHA)
+        values = populations.runs(random, self.shape, (repetitions, self.n))
+        return _on_either_edge(location, values, repetitions)
+
+
+def _on_either_edge(
+    judge: Callable[..., Interval | None], sets: np.ndarray, repetitions: int
+) -> Figures:
+    """The figures of the worse edge, of sets of values whose mean is truly on both."""
+    edges = Region(upper=populations.MEAN), Region(lower=populations.MEAN)
+    counts = [Counter[str](), Counter[str]()]
+    for values in sets:
+        interval = judge(product.runs(values), alpha=product.ALPHA)
+        assert interval is not None
+        for edge, count in zip(edges, counts, strict=True):
+            count[decide(interval, edge).word] += 1
+    return percent(counts[0] | counts[1], repetitions)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """A `paired` claim with the truth on its margin, of any width; the sides alike, or not.
+
+    With a `margin` there is no shift, and it allows so many sd of a side.
+    """
+
+    n: int
+    shape_a: str
+    shape_b: str
+    spread_b: float = 1.0
+    margin: float | None = None
+
+    def __str__(self) -> str:
+        shapes = " and ".join(dict.fromkeys((self.shape_a, self.shape_b)))
+        spreads = f", sd 1:{self.spread_b:g}" if self.spread_b != 1 else ""
+        margin = "" if self.margin is None else f", margin {self.margin:g} sd"
+        return f"{self.n} pairs, {shapes}{spreads}{margin}"
+
+    def measure(self, repetitions: int) -> Figures:
+        random = populations.random(self)
+        a = populations.runs(random, self.shape_a, (repetitions, self.n))
+        b = populations.runs(random, self.shape_b, (repetitions, self.n)) - populations.MEAN
+        differences = populations.MEAN + self.spread_b * b - (a - populations.MEAN)
+        if self.margin is None:
+            return _on_either_edge(paired_shift, differences, repetitions)
+        allowed = Region(lower=populations.MEAN - self.margin, upper=populations.MEAN + self.margin)
+        counts: Counter[str] = Counter()
+        for values in differences:
+            interval = paired_shift(product.runs(values), alpha=product.ALPHA)
             assert interval is not None
-            for edge, count in zip(edges, counts, strict=True):
-                count[decide(interval, edge).word] += 1
-        return percent(counts[0] | counts[1], repetitions)
+            counts[decide(interval, allowed).word] += 1
+        return percent(counts, repetitions)
 
 
 @dataclass(frozen=True)

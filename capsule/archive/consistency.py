@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from itertools import chain, groupby, islice, pairwise, starmap
 from math import isfinite
@@ -38,7 +38,8 @@ def faults(record: Record) -> Iterator[str]:
     yield from _added_faults(record)
     yield from _sample_faults(record, paths)
     yield from deviceseries.faults(record)
-    planned = looks.plan(record.manifest.claims, len(record.manifest.seeds))
+    plans = looks.accepted(record.manifest.claims, len(record.manifest.seeds))
+    planned = next((one for one in plans if _follows(record.claims, one)), plans[0])
     # claims are about what the author measured, whatever device a verifier chose
     own = otherdevice.restore_all(record.manifest)
     claimable = frozenset(path for path, _ in plan.metric_paths(own))
@@ -482,6 +483,10 @@ def _explain_unusable(line: Samples) -> str:
         )
     number, value = next(one for one in enumerate(line.values, 1) if not isfinite(one[1]))
     return f"the attempt completed, but value {number} is {value:g}, expected a finite number"
+
+
+def _follows(claims: Iterable[FrozenClaim], planned: tuple[int, ...]) -> bool:
+    return all(claim.looks == looks.of(claim.pattern, planned) for claim in claims)
 
 
 def _claim_faults(claim: FrozenClaim, paths: Collection[str]) -> Iterator[str]:

@@ -154,7 +154,7 @@ def _failure_faults(claim: Claim, manifest: Manifest) -> Iterator[tuple[str, Sen
         return
     seeds = len(manifest.seeds)
     planned = looks.of(claim, looks.plan(manifest.claims, seeds))
-    alpha = stats.nominal_alpha(claim.alpha, len(planned) or 1)
+    alpha = looks.level(claim, planned, seeds)
     runs = stats.runs_without_failure(claim.failure_margin, alpha=alpha)
     if runs is None or seeds < runs:
         margin = claim.failure_margin

@@ -12,6 +12,7 @@ from capsule.diff import evidence
 from capsule.lint import spreads, surroundings
 from capsule.lint.advice import author_warnings
 from capsule.lint.located import Located
+from capsule.manifest import looks
 from capsule.manifest import warnings as words
 from capsule.manifest.kinds import Command
 from capsule.manifest.model import Claim
@@ -172,7 +173,7 @@ def _out_of_reach(one: _Measured) -> Sentence | None:
         return None
     if runs.n < 2:
         return words.WARNINGS("one-run")
-    alpha = stats.nominal_alpha(claim.alpha, len(claim.looks))
+    alpha = looks.level(claim.pattern, claim.looks, len(one.metric.runs))
     if claim.margin_source == "spread":
         return _spreads_out_of_reach(one, alpha)
     asked = margin * stats.c4(runs.n) / runs.sd if runs.sd > 0 else math.inf

@@ -103,7 +103,7 @@ def _of_pairs(claim: Claim, seeds: int) -> Outlook:
         paired=True,
         seeds=seeds,
         rerun_seeds=seeds,
-        alpha=stats.one_set(seeds, claim.alpha),
+        alpha=stats.paired_level(seeds, claim.alpha),
         narrowest=reach,
         margin=None,
         runs=(None, None),
@@ -131,7 +131,7 @@ def _look(claim: Claim, manifest: Manifest) -> _Look:
     planned = looks.is_planned(manifest.claims)
     return _Look(
         runs=plan[-1] if planned else plan[0],
-        alpha=stats.nominal_alpha(claim.alpha, len(plan)),
+        alpha=looks.level(claim, plan, len(manifest.seeds)),
         words="" if planned else wording.FIRST_LOOK,
     )
 

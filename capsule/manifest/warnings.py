@@ -100,8 +100,8 @@ WARNINGS |= {
     "margin-below-steps": "the margin {margin:g} is less than 1.5 steps of {step:g}, so"
     " rounding can hide a shift. Measure more finely, or widen the margin",
     "margin-on-step": "the margin {margin:g} does not lie halfway between two steps of"
-    " {step:g}, so more verifications end INCONCLUSIVE. Write {better:g}, which allows the same"
-    " differences",
+    " {step:g}, so more verifications end INCONCLUSIVE. Write {better:g} if true differences of"
+    " up to {better:g} are acceptable",
 }
 
 

@@ -14,10 +14,18 @@ if TYPE_CHECKING:
     from capsule.stats.decision import Decision, Region, Word, decide
     from capsule.stats.distribution import MOST_SAMPLES, Shares, reduce_to_shares, samples_for_sd
     from capsule.stats.failures import failure_bound, fisher_more, runs_to_lift, veto
-    from capsule.stats.interval import Interval, Method, location, one_set, paired_shift, shift
-    from capsule.stats.looks import nominal_alpha
+    from capsule.stats.interval import (
+        Interval,
+        Method,
+        location,
+        one_set,
+        paired_level,
+        paired_shift,
+        shift,
+    )
+    from capsule.stats.looks import default_alpha, nominal_alpha
     from capsule.stats.margin import c4
-    from capsule.stats.multiplicity import holm, p_beyond
+    from capsule.stats.multiplicity import holm, p_beyond, p_beyond_of_pairs
     from capsule.stats.planning import (
         narrowest_margin,
         narrowest_paired_margin,
@@ -40,10 +48,13 @@ if TYPE_CHECKING:
         percentile_interval,
         variation,
     )
+    from capsule.stats.signs import FEWEST_BLOCKS, UNLIKE_RATE, blocks
     from capsule.stats.summaries import Summary, summary_part, summary_shift
 
 __all__ = [
+    "FEWEST_BLOCKS",
     "MOST_SAMPLES",
+    "UNLIKE_RATE",
     "Answer",
     "Curve",
     "CurveDecision",
@@ -57,10 +68,12 @@ __all__ = [
     "Shares",
     "Summary",
     "Word",
+    "blocks",
     "c4",
     "common_grid",
     "curve_shift",
     "decide",
+    "default_alpha",
     "effective_sample_size",
     "failure_bound",
     "fisher_more",
@@ -73,8 +86,10 @@ __all__ = [
     "nominal_alpha",
     "one_set",
     "p_beyond",
+    "p_beyond_of_pairs",
     "p_past",
     "p_within",
+    "paired_level",
     "paired_shift",
     "percentile_interval",
     "precision",
@@ -96,6 +111,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "FEWEST_BLOCKS": "signs",
     "MOST_SAMPLES": "distribution",
     "Answer": "power",
     "Curve": "curves",
@@ -109,11 +125,14 @@ _HOMES = {
     "Runs": "runs",
     "Shares": "distribution",
     "Summary": "summaries",
+    "UNLIKE_RATE": "signs",
     "Word": "decision",
+    "blocks": "signs",
     "c4": "margin",
     "common_grid": "curves",
     "curve_shift": "curves",
     "decide": "decision",
+    "default_alpha": "looks",
     "effective_sample_size": "series",
     "failure_bound": "failures",
     "fisher_more": "failures",
@@ -126,8 +145,10 @@ _HOMES = {
     "nominal_alpha": "looks",
     "one_set": "interval",
     "p_beyond": "multiplicity",
+    "p_beyond_of_pairs": "multiplicity",
     "p_past": "rates",
     "p_within": "rates",
+    "paired_level": "interval",
     "paired_shift": "interval",
     "percentile_interval": "series",
     "precision": "reproducibility",

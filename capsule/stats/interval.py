@@ -2,8 +2,9 @@
 
 Specification: the lower limit is the lower of Welch's and its guard's, the upper the higher, so
 that a verdict needs both to agree: Welch alone is wrong in 15 % under skew with 30 + 3 runs. The
-guard is the exact studentized permutation test for as many runs as all their relabelings can be
-counted of, about 10 + 10, and Hodges-Lehmann's ranks beyond that.
+guard is the studentized permutation test: exact for as many runs as all their relabelings can be
+counted of, about 10 + 10, and by a fixed set of them beyond that. Curves, and levels too small for
+that set, have Hodges-Lehmann's ranks. Pairs are guarded by sign flips of their differences.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal, Protocol
 
-from capsule.stats import permutation, ranks, special
+from capsule.stats import permutation, ranks, signs, special
 from capsule.stats.runs import Runs
 
 Method = Literal["envelope", "welch", "prediction", "paired", "summary", "one-sample", "exact"]
@@ -39,7 +40,8 @@ class Interval:
         lower: Lower limit with one-sided error `alpha`.
         upper: Upper limit with one-sided error `alpha`.
         alpha: One-sided level in use: half the claim's where nothing guards the mean, a quarter
-            where a side is a single run, a sixth and more for one set of values, see `one_set`.
+            where a side is a single run, a sixth and more for one set of values, see `one_set`,
+            and for a few pairs, see `paired_level`.
         method: Which rule gave the limits.
         magnitude: Largest absolute value that went in: rounding errors are relative to it.
     """
@@ -61,8 +63,8 @@ def shift(a: Runs, b: Runs, *, alpha: float, relabel: bool = True) -> Interval |
         a: The original's runs.
         b: The re-run's runs.
         alpha: One-sided level.
-        relabel: True if few enough runs are guarded by all their relabelings. Ranks are coarser,
-            but take microseconds where 10 + 10 runs take 20 milliseconds.
+        relabel: True to guard by relabelings. Ranks are coarser, but take microseconds where the
+            relabelings of 10 + 10 runs take 20 milliseconds.
 
     Returns:
         None when the spread is unknown on both sides (one run or none each).
@@ -97,8 +99,9 @@ def shift(a: Runs, b: Runs, *, alpha: float, relabel: bool = True) -> Interval |
 
 def _guard(a: Runs, b: Runs, interval: Interval, *, relabel: bool) -> tuple[float, float] | None:
     """Return the limits that keep Welch's interval honest; None for too few runs, or very many."""
-    if not (relabel and permutation.can_count(a.n, b.n)):
-        return ranks.interval(a, b, interval.alpha)
+    if not (relabel and permutation.can_guard(a.n, b.n, interval.alpha)):
+        counted = relabel and permutation.can_count(a.n, b.n)
+        return None if counted else ranks.interval(a, b, interval.alpha)
     by_welch = -float(special.stdtrit(interval.df, interval.alpha))
     reaches = permutation.reaches(a, b, interval.alpha, at_least=by_welch)
     if reaches is None:
@@ -215,11 +218,13 @@ def prediction_shift(a: Side, b: Side, *, alpha: float) -> Interval:
 
 
 def paired_shift(differences: Runs, *, alpha: float) -> Interval | None:
-    """Return the interval of the mean difference of runs under equal seeds, by Student's t.
+    """Return the interval of the mean difference of runs under equal seeds.
 
     Only for claims that declared the pairing beforehand: a choice between paired and unpaired that
-    looks at the data is one more chance to err. At a part of the level, because nothing guards
-    against skew here: two sides that scatter alike have symmetric differences, others may not.
+    looks at the data is one more chance to err. By Student's t at the whole level and by sign
+    flips, the wider of each limit. Two sides that scatter alike have symmetric differences, and
+    both are right for these; of others they are not, see `signs`. Fewer pairs than have flips
+    enough have Student's t alone, at a part of the level.
 
     Args:
         differences: Re-execution minus original, one under each seed that has both values.
@@ -235,8 +240,25 @@ def paired_shift(differences: Runs, *, alpha: float) -> Interval | None:
     if differences.n < 2:
         return None
     error = differences.floored_sd / math.sqrt(differences.n)
-    level = one_set(differences.n, alpha)
-    return student(differences.mean, error, differences.n - 1, level, "paired", full=alpha)
+    level = paired_level(differences.n, alpha)
+    by_means = student(differences.mean, error, differences.n - 1, level, "paired", full=alpha)
+    by_flips = signs.interval(differences, alpha)
+    if by_flips is None or by_means.method == "exact":
+        return by_means
+    return replace(
+        by_means,
+        lower=min(by_means.lower, by_flips[0]),
+        upper=max(by_means.upper, by_flips[1]),
+    )
+
+
+def paired_level(n: int, alpha: float) -> float:
+    """Return the level of the interval of so many pairs: all of `alpha` where flips guard it.
+
+    >>> paired_level(5, 0.05), paired_level(4, 0.05) == one_set(4, 0.05)
+    (0.05, True)
+    """
+    return alpha if signs.can_judge(n, alpha) else one_set(n, alpha)
 
 
 def level_in_use(n_a: int, n_b: int, alpha: float) -> float:

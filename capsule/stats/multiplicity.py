@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from capsule.stats import permutation, ranks, special
+from capsule.stats import permutation, ranks, signs, special
 from capsule.stats.decision import Region
 from capsule.stats.interval import welch
 from capsule.stats.runs import Runs
@@ -57,15 +57,54 @@ def p_beyond(a: Runs, b: Runs, region: Region) -> float | None:
     if error == 0:
         return None
     df = fewest - 1 if fewest < _FEW else df
-    guard = permutation if permutation.can_count(a.n, b.n) else ranks
     least = 1 / math.comb(a.n + b.n, a.n)
     p_values = []
     for side, end in ((1, region.lower), (-1, region.upper)):
         if math.isinf(end):
             continue
         by_means = float(special.stdtr(df, side * (b.mean - a.mean - end) / error))
-        low, high = guard.p_value(a, b, end)
-        by_guard = low if side > 0 else high
+        by_guard = _p_of_guard(a, b, end, 0 if side > 0 else 1)
         p = max(by_means, by_guard)
         p_values.append(min(p, 2 * by_means) if by_guard <= least else p)
+    return min(p_values, default=1.0)
+
+
+def _p_of_guard(a: Runs, b: Runs, shift: float, side: int) -> float:
+    """Return the p of a shift by the guard: ranks', where a set of relabelings is too coarse."""
+    if permutation.can_guard(a.n, b.n, 0.5):
+        p = permutation.p_value(a, b, shift)[side]
+        if permutation.can_count(a.n, b.n) or p >= permutation.FINEST:
+            return p
+        return min(permutation.FINEST, ranks.p_value(a, b, shift)[side])
+    return ranks.p_value(a, b, shift)[side]
+
+
+def p_beyond_of_pairs(differences: Runs, region: Region) -> float | None:
+    """Return the same of pairs: the larger p of Student's test and of all sign flips, or a set.
+
+    Below the least p that flips can have Student's p counts twice.
+
+    Args:
+        differences: One of each pair.
+        region: The claim's region.
+
+    Returns:
+        None for fewer than two pairs, or without a spread.
+
+    >>> pairs = Runs.of({1: 4, 2: 5, 3: 6, 4: 5, 5: 5.5})
+    >>> round(p_beyond_of_pairs(pairs, Region(lower=-1, upper=1)), 6)
+    0.000246
+    """
+    n = differences.n
+    error = differences.floored_sd / math.sqrt(n) if n >= 2 else 0.0
+    if error == 0:
+        return None
+    p_values = []
+    for side, end in ((1, region.lower), (-1, region.upper)):
+        if math.isinf(end):
+            continue
+        by_means = float(special.stdtr(n - 1, side * (differences.mean - end) / error))
+        by_flips = signs.p_value(differences, end)[0 if side > 0 else 1]
+        p = max(by_means, by_flips)
+        p_values.append(min(p, 2 * by_means) if by_flips <= signs.least_p(n) else p)
     return min(p_values, default=1.0)

@@ -2,8 +2,9 @@
 
 Under a shift of d the runs of A and those of B less d are one sample, and every way of dealing it
 out again to the two sides is as likely as the one seen. The statistic is Welch's t, so that the
-test stays right for means where spreads or shapes differ (Janssen 1997; Chung and Romano 2013), and
-all relabelings are counted, so that it is exact for one population, ties included.
+test stays right for means where spreads or shapes differ (Janssen 1997; Chung and Romano 2013). All
+relabelings are counted, so that it is exact for one population, ties included; where they are too
+many, a fixed set of 1,999 stands for them.
 
 Only additions, products, roots and comparisons in one fixed order: the same on every machine.
 """
@@ -20,11 +21,15 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from capsule.stats import fixed
+from capsule.stats.ranks import MOST_PAIRS
 from capsule.stats.runs import Runs
 
 _Floats = NDArray[np.float64]
-# 10 + 10 runs, which takes a few milliseconds; ranks guard larger designs nearly as well
+# 10 + 10 runs, which takes a few milliseconds; of larger designs a set is drawn
 _MOST_RELABELINGS = math.comb(20, 10)
+# the smallest level that a set of 2,000, labels seen included, is fine enough for: of 20 of them
+FINEST = 0.01
 # statistics this near to each other are equal but for rounding
 _TIE = 1e-12
 _SLACK = 1e-9  # wider than a tie, for what is only sorted out beforehand
@@ -35,6 +40,24 @@ _FARTHEST = 1e9
 def can_count(n_a: int, n_b: int) -> bool:
     """Return whether so many runs are few enough to count every relabeling of them."""
     return min(n_a, n_b) >= 2 and math.comb(n_a + n_b, n_a) <= _MOST_RELABELINGS
+
+
+def can_guard(n_a: int, n_b: int, alpha: float) -> bool:
+    """Return whether relabelings of so many runs, all or a set, have a limit at level `alpha`.
+
+    >>> can_guard(3, 3, 0.05), can_guard(3, 3, 0.03)
+    (True, False)
+    >>> can_guard(30, 30, 0.05), can_guard(30, 30, 0.005)
+    (True, False)
+    """
+    if can_count(n_a, n_b):
+        return Fraction(alpha) * math.comb(n_a + n_b, n_a) >= 1
+    return min(n_a, n_b) >= 2 and n_a * n_b <= MOST_PAIRS and alpha >= FINEST
+
+
+def _number(n_a: int, n_b: int) -> int:
+    """Return how many relabelings there are, or are drawn, with the labels seen."""
+    return math.comb(n_a + n_b, n_a) if can_count(n_a, n_b) else fixed.RELABELINGS + 1
 
 
 def p_value(a: Runs, b: Runs, shift: float) -> tuple[float, float]:
@@ -54,7 +77,7 @@ def p_value(a: Runs, b: Runs, shift: float) -> tuple[float, float]:
     apart = (sign * shift - (b.mean - a.mean)) / _standard_error(a, b)
     # of B's being lower than by that much where it lies above what is seen, higher where below
     side = 1 if apart >= 0 else -1
-    far, number = min(abs(apart), _FARTHEST), math.comb(a.n + b.n, a.n)
+    far, number = min(abs(apart), _FARTHEST), _number(a.n, b.n)
     (relabelings,) = _extreme(a, b, far, [side])
     beyond = int((relabelings.lack(far, side) <= 0).sum())
     nearer = int((relabelings.lack(-far, -side) > 0).sum())
@@ -77,7 +100,7 @@ def reaches(a: Runs, b: Runs, alpha: float, *, at_least: float) -> tuple[float, 
         Both in standard errors, `at_least` or more; None when even the labels seen are no rarer
         than `alpha` among all.
     """
-    allowed = math.floor(Fraction(alpha) * math.comb(a.n + b.n, a.n))
+    allowed = math.floor(Fraction(alpha) * _number(a.n, b.n))
     if allowed == 0:
         return None
     a, b, sign = _in_order(a, b)
@@ -193,7 +216,7 @@ def _standard_error(a: Runs, b: Runs) -> float:
 
 def _extreme(a: Runs, b: Runs, apart: float, sides: Sequence[int]) -> list[_Relabelings]:
     """Return all relabelings that may be as extreme as those seen where B lies `apart` off, and
-    others.
+    others; of too many to count the whole fixed set.
 
     Most are not, and are told by one sum. Squares about the common mean are the same for all of
     them, so that those within the sides are fewest where the sides lie farthest apart: with `d`
@@ -218,32 +241,79 @@ def _extreme(a: Runs, b: Runs, apart: float, sides: Sequence[int]) -> list[_Rela
     largest = max(a.n * (a.n - 1), b.n * (b.n - 1))
     least = apart * math.sqrt(in_all / (largest + between * apart * apart))
     least -= _SLACK * (apart + 1) * (1 + math.sqrt(in_all) + math.sqrt(floor))
-    all_of_b = _sums(y, b.n)[0]  # 0 but for rounding
+    floors = (floor / a.n, floor / b.n)
+    all_of_b = float(_sums(y, b.n)[0][0])  # 0 but for rounding
+    if not can_count(a.n, b.n):
+        drawn = _tell(a.n, b.n, squares, all_of_b, *_sums_of_set(x, y))
+        return [_Relabelings(floors=floors, sums=drawn)] * len(sides)
     blocks: list[list[_Floats]] = [[] for _ in sides]
     for gone in range(min(a.n, b.n) + 1):
-        stay = b.n - gone
-        from_a, from_b = _sums(x, gone), _sums(y, stay)
+        from_a, from_b = _sums(x, gone), _sums(y, b.n - gone)
         totals = np.add.outer(from_a[0], from_b[0])
-        slope = stay / b.n - gone / a.n
+        slope = (b.n - gone) / b.n - gone / a.n
         farthest = between * (apart * slope - least)
         for side, chosen in zip(sides, blocks, strict=True):
             far = totals <= farthest if side > 0 else totals >= -farthest
             rows, columns = np.divmod(np.flatnonzero(far), totals.shape[1])
             total, of_b = totals[rows, columns], from_b[0][columns]
             square = from_a[1][rows] + from_b[1][columns]
-            sums = np.empty((8, len(total)))
-            sums[0], sums[1] = total / between, slope
-            sums[2] = squares - square - total * total / a.n
-            sums[3] = 2 * (all_of_b - of_b + gone / a.n * total)
-            sums[4] = gone - gone * gone / a.n
-            sums[5] = square - total * total / b.n
-            sums[6] = 2 * (of_b - stay / b.n * total)
-            sums[7] = stay - stay * stay / b.n
-            sums[2:5] /= a.n * (a.n - 1)
-            sums[5:] /= b.n * (b.n - 1)
-            chosen.append(sums)
-    floors = (floor / a.n, floor / b.n)
+            chosen.append(_tell(a.n, b.n, squares, all_of_b, gone, total, square, of_b))
     return [_Relabelings(floors=floors, sums=np.concatenate(chosen, axis=1)) for chosen in blocks]
+
+
+def _tell(
+    n_a: int,
+    n_b: int,
+    squares: float,
+    all_of_b: float,
+    gone: int | _Floats,
+    total: _Floats,
+    square: _Floats,
+    of_b: _Floats,
+) -> _Floats:
+    """Return what tells Welch's t of relabelings, see `_Relabelings`.
+
+    Args:
+        n_a: Number of A's runs.
+        n_b: Number of B's runs.
+        squares: Sum of all squares.
+        all_of_b: Sum of B's values.
+        gone: How many of A's runs are dealt to B.
+        total: Sum of the values dealt to B.
+        square: Sum of their squares.
+        of_b: Sum of those that were B's before.
+    """
+    stay, between = n_b - gone, n_a * n_b / (n_a + n_b)
+    sums = np.empty((8, len(total)))
+    sums[0], sums[1] = total / between, stay / n_b - gone / n_a
+    sums[2] = squares - square - total * total / n_a
+    sums[3] = 2 * (all_of_b - of_b + gone / n_a * total)
+    sums[4] = gone - gone * gone / n_a
+    sums[5] = square - total * total / n_b
+    sums[6] = 2 * (of_b - stay / n_b * total)
+    sums[7] = stay - stay * stay / n_b
+    sums[2:5] /= n_a * (n_a - 1)
+    sums[5:] /= n_b * (n_b - 1)
+    return sums
+
+
+def _sums_of_set(x: list[float], y: list[float]) -> tuple[_Floats, _Floats, _Floats, _Floats]:
+    """Return `gone`, `total`, `square` and `of_b` of a fixed set, the labels seen last."""
+    dealt = _labels(len(x), len(y))
+    number = dealt.shape[1]
+    gone, of_a, of_b, square = (np.zeros(number) for _ in range(4))
+    for value, to_b in zip(x, dealt, strict=False):  # one by one, as in `_sums`
+        gone, of_a = gone + to_b, of_a + value * to_b
+        square = square + value * value * to_b
+    for value, to_b in zip(y, dealt[len(x) :], strict=True):
+        of_b, square = of_b + value * to_b, square + value * value * to_b
+    return gone, of_a + of_b, square, of_b
+
+
+@lru_cache(maxsize=16)
+def _labels(n_a: int, n_b: int) -> NDArray[np.bool_]:
+    seen = np.arange(n_a + n_b)[:, None] >= n_a
+    return np.concatenate([fixed.relabelings(n_a, n_b), seen], axis=1)
 
 
 def _sums(values: list[float], size: int) -> tuple[_Floats, _Floats]:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from capsule.stats import permutation, ranks, special
 from capsule.stats.decision import Region
-from capsule.stats.interval import level_in_use, one_set
-from capsule.stats.power import MOST_RUNS, verdict_probability
+from capsule.stats.interval import level_in_use, paired_level
+from capsule.stats.power import MOST_RUNS, paired_cost, verdict_probability
 
 _REPETITIONS = 8000
 _SEED = 20260301
@@ -65,7 +65,7 @@ def _cost(fewer: int, more: int, alpha: float) -> float | None:
     if fewer * more > _MOST_PAIRS:
         return None
     relabelings = math.floor(alpha * math.comb(fewer + more, fewer))
-    if fewer > 3 and relabelings > 2 and permutation.can_count(fewer, more):
+    if fewer > 3 and relabelings > 2 and permutation.can_guard(fewer, more, alpha):
         return _COARSE_COST if relabelings < _COARSE else _GUARD_COST
     return None
 
@@ -106,8 +106,9 @@ def narrowest_paired_margin(pairs: int, *, alpha: float, power: float) -> float:
     if pairs < 2:
         return math.inf
     # a constant: a side without spread
-    margin = _narrowest((0.0, MOST_RUNS), (1.0, pairs), one_set(pairs, alpha), power)
-    return float(f"{margin:.4g}")
+    level = paired_level(pairs, alpha)
+    margin = _narrowest((0.0, MOST_RUNS), (1.0, pairs), level, power)
+    return float(f"{paired_cost(pairs, alpha) * margin:.4g}")
 
 
 @lru_cache(maxsize=4096)

@@ -1,6 +1,6 @@
 """The Hodges-Lehmann interval: limits of a shift by inverting the exact Mann-Whitney test.
 
-The guard of designs with more relabelings than can be counted, and of curves.
+The guard of curves, and of levels too small for a fixed set of relabelings.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from capsule.stats import special
 from capsule.stats.runs import Runs
 
 _EXACT_PAIRS = 2500
-_MOST_PAIRS = 250_000
+# with more pairs of runs than this the mean needs no guard
+MOST_PAIRS = 250_000
 _ROUNDING = 1e-12
 
 
@@ -40,7 +41,7 @@ def interval(a: Runs, b: Runs, alpha: float) -> tuple[float, float] | None:
     3.0 9.0
     """
     pairs = a.n * b.n
-    if pairs == 0 or pairs > _MOST_PAIRS:
+    if pairs == 0 or pairs > MOST_PAIRS:
         return None
     rank = critical_rank(*sorted((a.n, b.n)), alpha)
     if rank == 0:
@@ -52,7 +53,7 @@ def interval(a: Runs, b: Runs, alpha: float) -> tuple[float, float] | None:
 
 def has_guard(n_a: int, n_b: int, alpha: float) -> bool:
     """Return whether so many runs have a rank interval, or are so many that the mean needs none."""
-    return n_a * n_b > _MOST_PAIRS or critical_rank(*sorted((n_a, n_b)), alpha) > 0
+    return n_a * n_b > MOST_PAIRS or critical_rank(*sorted((n_a, n_b)), alpha) > 0
 
 
 def superiority(a: Runs, b: Runs) -> float:
@@ -89,7 +90,7 @@ def p_value(a: Runs, b: Runs, shift: float) -> tuple[float, float]:
     (1.0, 0.1)
     """
     pairs = a.n * b.n
-    if pairs > _MOST_PAIRS:
+    if pairs > MOST_PAIRS:
         return 0.0, 0.0
     apart = np.subtract.outer(np.asarray(b.values), np.asarray(a.values)) - shift
     ends = (a.values[0], a.values[-1], b.values[0], b.values[-1])

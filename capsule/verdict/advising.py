@@ -48,11 +48,9 @@ def runs(
         return _last_look(judged.look)
 
     def answers(truth: float) -> tuple[stats.Answer, stats.Answer]:
-        at_truth = replace(interval, estimate=truth)
-
         def fewest(power: float, part: float) -> stats.Answer:
-            scaled = replace(at_truth, alpha=at_truth.alpha * part)
-            return stats.runs_to_decide(a, b, scaled, region, power=power)
+            scaled = replace(interval, alpha=interval.alpha * part)
+            return stats.runs_to_decide(a, b, scaled, region, truth=truth, power=power)
 
         low, high = (_at_its_level(judged, power, fewest) for power in POWERS)
         return low, high
@@ -76,7 +74,7 @@ def _at_its_level(
     look = judged.look
     if look is None:
         return fewest(power, 1.0)
-    number = fewest(power, _planned_level(judged, look) / look.alpha)
+    number = fewest(power, look.planned_alpha / look.alpha)
     if isinstance(number, int):
         for runs in look.planned:
             if runs >= number and runs > look.runs:
@@ -95,10 +93,6 @@ def _last_look(look: Look) -> Advice:
     )
 
 
-def _planned_level(judged: Judged, look: Look) -> float:
-    return stats.nominal_alpha(judged.alpha, len(look.planned))
-
-
 def _further_level(judged: Judged) -> float:
     return stats.nominal_alpha(judged.alpha, FURTHER_LOOKS)
 
@@ -111,7 +105,7 @@ def _name_levels(judged: Judged, advice: Advice) -> Advice:
     looks = sorted(numbers & set(judged.look.planned))
     tail = words.advice.levels(
         planned=tuple(looks),
-        planned_level=_planned_level(judged, judged.look),
+        planned_level=judged.look.planned_alpha,
         has_others=bool(numbers - set(looks)),
         other_level=_further_level(judged),
     )
@@ -136,13 +130,20 @@ def pairs(differences: stats.Runs, interval: stats.Interval, region: stats.Regio
     )
 
 
-def rounds(differences: stats.Runs, interval: stats.Interval, region: stats.Region) -> Advice:
+def rounds(
+    differences: stats.Runs,
+    interval: stats.Interval,
+    region: stats.Region,
+    *,
+    are_blocks: bool = False,
+) -> Advice:
     """Advise the number of rounds of a new pair.
 
     Args:
-        differences: Of each round so far.
+        differences: Of each round so far, or of blocks of two rounds.
         interval: Of their mean.
         region: What is allowed.
+        are_blocks: Whether they are of blocks.
     """
 
     def numbers(truth: float) -> _Two:
@@ -153,7 +154,8 @@ def rounds(differences: stats.Runs, interval: stats.Interval, region: stats.Regi
             )
             for power in POWERS
         )
-        return _numbers((low, high))
+        found = _numbers((low, high))
+        return _in_rounds(found[0], are_blocks), _in_rounds(found[1], are_blocks)
 
     seen, equal = numbers(interval.estimate), numbers(0.0)
     return Advice(
@@ -161,9 +163,19 @@ def rounds(differences: stats.Runs, interval: stats.Interval, region: stats.Regi
         as_seen=seen,
         if_equal=equal,
         sentence=words.advice.rounds(
-            now=differences.n, as_seen=seen, if_equal=equal, most=MOST_OF_A_PAIR
+            now=differences.n * (1 + are_blocks), as_seen=seen, if_equal=equal, most=MOST_OF_A_PAIR
         ),
     )
+
+
+def _in_rounds(number: int | None, are_blocks: bool) -> int | None:
+    """Return how many rounds such differences take, as a pair of so many rounds judges them."""
+    if number is None:
+        return None
+    if are_blocks:
+        return 2 * max(number, stats.FEWEST_BLOCKS)
+    # a block of two more makes up for half the degrees of freedom
+    return number if number < 2 * stats.FEWEST_BLOCKS else number + 2 + number % 2
 
 
 def failures(failed_a: int, n_a: int, failed_b: int, n_b: int) -> Advice:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from capsule import population, stats
 from capsule.diff import Pair
+from capsule.manifest import looks
 from capsule.notes import Note
 from capsule.record import FrozenClaim
 from capsule.sentences import Sentence
@@ -71,7 +72,7 @@ def _blank(pair: Pair) -> Judged:
     all_count = claim is not None and claim.type == "exact"
     original = sides.counts(pair.original, all_count=all_count)
     rerun = sides.counts(pair.rerun, all_count=all_count)
-    look = _look(claim, pair.rerun) if claim is not None else None
+    look = _look(claim, pair) if claim is not None else None
     alpha = claim.alpha if claim is not None else _REPORT_ALPHA
     return Judged(
         metric=pair.metric,
@@ -101,17 +102,22 @@ def _blank(pair: Pair) -> Judged:
     )
 
 
-def _look(claim: FrozenClaim, rerun: MetricRuns | None) -> Look | None:
+def _look(claim: FrozenClaim, pair: Pair) -> Look | None:
     """The look that so many re-run seeds are; a function of the two capsules, not of who looks."""
     if claim.paired or not claim.looks:
         return None
+    there, rerun = pair.original, pair.rerun
     runs = len(rerun.runs) if rerun is not None else 0
     # where earlier runs are left out, each of these looks is at runs of its own: none was planned
     alone = rerun is not None and rerun.earlier > 0
     number = claim.looks.index(runs) + 1 if runs in claim.looks and not alone else None
-    looks = len(claim.looks) if number else FURTHER_LOOKS
+    level = looks.level(claim.pattern, claim.looks, 0 if there is None else len(there.runs))
     return Look(
-        planned=claim.looks, runs=runs, number=number, alpha=stats.nominal_alpha(claim.alpha, looks)
+        planned=claim.looks,
+        runs=runs,
+        number=number,
+        alpha=level if number else stats.nominal_alpha(claim.alpha, FURTHER_LOOKS),
+        planned_alpha=level,
     )
 
 

@@ -77,19 +77,22 @@ class Look:
         runs: Number of runs of the re-run, whatever their outcome.
         number: Position of `runs` among the planned looks, from 1; None if `runs` was not planned
             and counts as a further look of a plan of five.
-        alpha: One-sided level of every look, so that all looks together keep the claim's alpha.
+        alpha: One-sided level of this look, so that all looks together keep the claim's alpha.
+        planned_alpha: Level of every planned look.
     """
 
     planned: tuple[int, ...]
     runs: int
     number: int | None
     alpha: float
+    planned_alpha: float
 
     @property
     def coming(self) -> tuple[int, ...]:
         """Return the looks still to come: the planned ones, then doubled ones, five in all.
 
-        >>> Look(planned=(5, 10), runs=5, number=1, alpha=0.0304).coming
+        >>> at = Look(planned=(5, 10), runs=5, number=1, alpha=0.0346, planned_alpha=0.0346)
+        >>> at.coming
         (10, 20, 40, 80)
         """
         doubling = (self.planned[-1] << step for step in range(FURTHER_LOOKS + 1))

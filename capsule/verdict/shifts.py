@@ -170,16 +170,31 @@ def _compare_pairs(
         {seed: here[seed] - there[seed] for seed in common},
         resolution=math.sqrt(2) * max(a.resolution, b.resolution),
     )
-    interval = stats.paired_shift(differences, alpha=blank.level)
+    assert pair.original is not None
+    are_rounds = pair.seeds == "pair"
+    order = [run.seed for run in pair.original.runs]
+    blocks = stats.blocks(differences, order) if are_rounds else None
+    judgeable = blocks or differences
+    interval = stats.paired_shift(judgeable, alpha=blank.level)
     if interval is None:
         return replace(blank, sentence=words.JUDGEMENTS("too-few-pairs"))
-    note = words.NOTES("paired-seeds", pairs=len(common), are_rounds=pair.seeds == "pair")
+    notes = [words.NOTES("paired-seeds", pairs=len(common), are_rounds=are_rounds)]
+    if blocks is not None:
+        notes.append(words.NOTES("rounds-in-blocks", blocks=blocks.n))
     judged = _word(_decide(blank, interval), pair, claim)
-    judged = replace(judged, superiority=stats.superiority(a, b), notes=(*judged.notes, note))
+    allowed = region(judged.region)
+    judged = replace(
+        judged,
+        superiority=stats.superiority(a, b),
+        p_beyond=stats.p_beyond_of_pairs(judgeable, allowed),
+        notes=(*judged.notes, *notes),
+    )
     if judged.word != "INCONCLUSIVE":
         return judged
-    advise = advising.rounds if pair.seeds == "pair" else advising.pairs
-    return replace(judged, advice=advise(differences, interval, region(judged.region)))
+    if not are_rounds:
+        return replace(judged, advice=advising.pairs(differences, interval, allowed))
+    advice = advising.rounds(judgeable, interval, allowed, are_blocks=blocks is not None)
+    return replace(judged, advice=advice)
 
 
 def _decide(blank: Judged, interval: stats.Interval) -> Judged:

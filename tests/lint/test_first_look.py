@@ -12,14 +12,14 @@ import pytest
 from capsule import lint, stats, verdict
 from capsule.diff import Pair
 from capsule.jsons import Json, JsonObject
-from capsule.manifest import Claim
+from capsule.manifest import Claim, looks
 from tests.manifest.test_reader import read, variant
 from tests.support.judging import PATH, judge_all, metric
 from tests.support.properties import pin_first
 
 FIRST = " at the first look"
 POWERS = (0.8, 0.9)
-LEVEL = stats.nominal_alpha(0.05, 2)
+LEVEL = stats.default_alpha(0.05)
 
 Sample = list[float]
 
@@ -42,7 +42,7 @@ def claim_with(**claim: Json) -> Claim:
 def decide(claim: Claim, there: Sample, here: Sample) -> tuple[tuple[int, ...], str]:
     """The looks of a sealed claim, and its word at the level of one of them."""
     (sealed,) = verdict.freeze([claim], {PATH: metric(there)})
-    level = stats.nominal_alpha(sealed.alpha, len(sealed.looks))
+    level = looks.level(claim, sealed.looks, len(there))
     sides = (stats.Runs.of(dict(enumerate(values))) for values in (there, here))
     interval = stats.shift(*sides, alpha=level)
     assert interval is not None
@@ -159,7 +159,9 @@ def test_the_page_of_statistics_says_how_often_each_look_confirms_the_default(
 def test_the_look_is_named_where_nobody_planned_it(claim: JsonObject) -> None:
     first, second = outlook(6, **claim), outlook(6, **claim, looks=[6, 12])
     assert (first.rerun_seeds, second.rerun_seeds) == (6, 12)
-    assert first.alpha == second.alpha == LEVEL / (2 if "published" in claim else 1)
+    # published runs are as many as they are, and have no part in the exact level
+    of_paper = stats.nominal_alpha(0.05, 2) / 2
+    assert first.alpha == second.alpha == (of_paper if "published" in claim else LEVEL)
     assert FIRST in first.sentence
     assert "look" not in second.sentence
 
@@ -175,7 +177,7 @@ def test_a_claim_beside_one_with_looks_has_these_looks() -> None:
 
 def test_pairs_are_looked_at_once() -> None:
     pairs, fresh = lint.outlook(read(on_loss(6, {"paired": True})))
-    assert pairs.alpha == stats.one_set(6, 0.05)
+    assert pairs.alpha == 0.05
     assert "look" not in pairs.sentence
     assert fresh.alpha == LEVEL
     assert FIRST in fresh.sentence

@@ -91,7 +91,7 @@ def test_a_margin_around_zero_is_not_held_against_the_mean() -> None:
 def test_so_many_seeds_as_are_named_confirm_the_margin() -> None:
     (sentence,) = warnings(SPREAD, claim(margin={"absolute": 0.2}))
     named = int(sentence.partition("Seal again with ")[2].split()[0])
-    alpha, random, hits = stats.nominal_alpha(0.05, 2), np.random.default_rng(5), 0
+    alpha, random, hits = stats.default_alpha(0.05), np.random.default_rng(5), 0
     spread = stats.Runs.of(SPREAD).sd / stats.c4(5)
     region = stats.Region(lower=-0.2, upper=0.2)
     for _ in range(500):
@@ -103,7 +103,7 @@ def test_so_many_seeds_as_are_named_confirm_the_margin() -> None:
 
 
 def test_no_number_of_re_runs_means_none() -> None:
-    alpha = stats.nominal_alpha(0.05, 2)
+    alpha = stats.default_alpha(0.05)
     spread = 0.05 / (stats.Runs.of(SPREAD).sd / stats.c4(5))
     assert stats.narrowest_margin(5, 500, alpha=alpha, power=0.2) > spread
 

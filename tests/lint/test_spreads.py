@@ -43,7 +43,7 @@ def test_the_table_is_what_its_command_writes() -> None:
     assert document["command"] == COMMAND
     assert document["runs"] == list(RUNS)
     assert [one["alpha"] for one in document["rows"]] == list(LEVELS)
-    for place in (0, LEVELS.index(stats.nominal_alpha(0.05, 2)), -1):
+    for place in (0, LEVELS.index(stats.default_alpha(0.05)), -1):
         kept = document["rows"][place]
         for n in (2, 5, 8):
             for name, power in (("usually", 0.8), ("seldom", 0.5)):
@@ -83,7 +83,7 @@ def test_one_re_run_confirms_a_wide_margin_only() -> None:
     assert 1.5 * narrowest_spreads(9, 9, alpha=0.025, power=0.8) < one < math.inf
 
 
-@pytest.mark.parametrize("alpha", [0.05, stats.nominal_alpha(0.05, 2), 0.02, 0.01])
+@pytest.mark.parametrize("alpha", [0.05, stats.default_alpha(0.05), 0.02, 0.01])
 def test_no_word_says_more_than_a_simulation_of_these_very_runs(alpha: float) -> None:
     """Whatever the two numbers and the level, which the table need not have."""
     for n_a, n_b in ((5, 5), (5, 10), (9, 4), (3, 30), (60, 5), (70, 70), (9, 1)):

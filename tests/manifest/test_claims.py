@@ -250,7 +250,7 @@ def test_looks_that_are_the_same_for_all_claims_may_be_left_out_of_some() -> Non
     ("document", "expected"),
     [
         (variant(seeds=[1]), ("one-seed", {})),
-        (with_claim(), ("too-few-seeds", {"seeds": 3, "rerun_seeds": 3, "margin": 2, "needed": 8})),
+        (with_claim(), ("too-few-seeds", {"seeds": 3, "rerun_seeds": 6, "margin": 2})),
         (variant(claims=[]), ("no-claims", {})),
         (with_claim(primary=False), ("no-primary-claim", {})),
         (
@@ -292,7 +292,7 @@ def test_a_margin_between_steps_or_of_many_steps_is_no_matter(margin: float) -> 
     assert not any("step" in warning.code for warning in lint.warnings(read(document)))
 
 
-LEVEL = stats.nominal_alpha(0.05, 2)
+LEVEL = stats.default_alpha(0.05)
 
 
 def outlook(seeds: int = 6, **claim: Json) -> Outlook:
@@ -319,7 +319,9 @@ def test_the_outlook_says_whether_runs_are_enough_for_a_margin_in_spreads(
     seeds: int, margin: JsonObject | None, said: str
 ) -> None:
     one = outlook(seeds, margin=margin) if margin else outlook(seeds)
-    assert (one.metric, one.seeds, one.alpha) == (LOSS, seeds, LEVEL)
+    # a first look of three runs confirms nothing, and the second is the only one
+    level = 0.05 if seeds == 3 else LEVEL
+    assert (one.metric, one.seeds, one.alpha) == (LOSS, seeds, level)
     assert (one.narrowest, one.runs) == (None, (None, None))
     unit = "(sd: standard deviation between the original's runs)"
     assert said.format(unit=unit, look=" at the first look") in one.sentence
@@ -347,23 +349,23 @@ def test_more_runs_confirm_a_narrower_margin_and_looks_cost_some_of_it() -> None
     planned, more = outlook(margin=one, looks=[3, 6]), outlook(margin=one, looks=[3, 4, 6])
     assert planned.rerun_seeds == more.rerun_seeds == 6
     assert planned.alpha == pytest.approx(0.0303, abs=2e-4)
-    assert narrowest(more)[0] > narrowest(planned)[0] == narrowest(outlook(margin=one))[0]
+    assert narrowest(more)[0] > narrowest(planned)[0] > narrowest(outlook(margin=one))[0]
 
 
 @pytest.mark.parametrize(
     ("margin", "shown", "scatter"),
     [
-        ({"relative": 0.05}, "5 %", ("2.11 %", "1.89 %")),
-        ({"absolute": 5}, "5", ("2.11", "1.89")),
-        ({"absolute": 5000}, "5000", ("2110", "1890")),
-        ({"ratio": 1.05}, "factor 1.05", ("factor 1.0208", "factor 1.0186")),
+        ({"relative": 0.05}, "5 %", ("2.17 %", "1.94 %")),
+        ({"absolute": 5}, "5", ("2.17", "1.94")),
+        ({"absolute": 5000}, "5000", ("2170", "1940")),
+        ({"ratio": 1.05}, "factor 1.05", ("factor 1.0214", "factor 1.0191")),
         (
             {"ratio": 1e300},
             "factor 1e+300",
-            ("factor 1.48e+127", "factor 6.43e+113"),
+            ("factor 4.02e+130", "factor 4.85e+116"),
         ),
         ({"absolute": 5e-324}, "4.94066e-324", ("0", "0")),
-        ({"absolute": 1e308}, "1e+308", ("4.23e+307", "3.79e+307")),
+        ({"absolute": 1e308}, "1e+308", ("4.35e+307", "3.88e+307")),
     ],
 )
 def test_a_margin_in_other_units_tells_the_spread_that_it_bears(

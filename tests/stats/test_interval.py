@@ -338,8 +338,8 @@ def test_advice_followed_decides() -> None:
     assert 3 < needed < 60
     decided = 0
     for _ in range(200):
-        more = random.normal(interval.estimate + np.mean(a), np.std(b, ddof=1), needed)
-        again = known(shift(runs(a), runs(more), alpha=0.05))
+        more = random.normal(interval.estimate + np.mean(a), np.std(a, ddof=1), needed - 3)
+        again = known(shift(runs(a), runs([*b, *more]), alpha=0.05))
         decided += decide(again, region).word != "INCONCLUSIVE"
     assert decided / 200 >= 0.75
 
@@ -359,7 +359,8 @@ def test_advice_about_a_constant_reckons_with_one_side() -> None:
     interval = known(location(b, alpha=0.05))
     needed = runs_to_decide(None, b, interval, Region(upper=0.8))
     assert isinstance(needed, int)
-    assert 3 < needed < 30
+    # three values hardly tell their spread
+    assert 3 < needed < 60
 
 
 def test_values_are_frozen() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from capsule.stats import nominal_alpha
+from capsule.stats import default_alpha, nominal_alpha
 
 TABLE = {
     0.05: (0.0500, 0.0303, 0.0232, 0.0193, 0.0169),
@@ -39,6 +39,27 @@ def test_five_percent_at_every_look_is_never_exceeded(looks: int) -> None:
     bound = scipy.stats.norm.isf(nominal_alpha(0.05, looks))
     crossed = (sums / np.sqrt(np.arange(1, looks + 1)) > bound).any(axis=1).mean()
     assert crossed == pytest.approx(0.05, abs=0.0015)
+
+
+@pytest.mark.parametrize("alpha", [0.2, 0.05, 0.001])
+def test_default_looks_have_their_exact_level_beside_one_frozen_original(alpha: float) -> None:
+    level = default_alpha(alpha)
+    assert nominal_alpha(alpha, 2) < level < 0.8 * alpha
+    # variances 2 and 1.5, covariance 1.5: the original and the first runs are in both
+    correlation = 1.5 / math.sqrt(2 * 1.5)
+    joint = scipy.stats.multivariate_normal(cov=[[1, correlation], [correlation, 1]])
+    assert 1 - joint.cdf([scipy.stats.norm.isf(level)] * 2) == pytest.approx(alpha, rel=2e-5)
+
+
+@pytest.mark.parametrize("n", [3, 5, 20])
+def test_default_looks_cost_the_whole_level_and_no_more(n: int) -> None:
+    random = np.random.default_rng(n)
+    a = random.standard_normal((200_000, n)).mean(axis=1)
+    b = random.standard_normal((200_000, 2 * n))
+    bound = scipy.stats.norm.isf(default_alpha(0.05))
+    first = (b[:, :n].mean(axis=1) - a) / math.sqrt(2 / n) > bound
+    second = (b.mean(axis=1) - a) / math.sqrt(1.5 / n) > bound
+    assert (first | second).mean() == pytest.approx(0.05, abs=0.0015)
 
 
 def test_a_level_lies_between_bonferronis_and_the_whole() -> None:

@@ -8,7 +8,7 @@ import pytest
 import scipy.stats
 from numpy.typing import NDArray
 
-from capsule.stats import Region, decide, p_beyond, permutation, shift
+from capsule.stats import Region, decide, fixed, p_beyond, permutation, shift
 from capsule.stats.interval import welch
 from tests.stats.sides import known, runs
 
@@ -70,9 +70,60 @@ def test_relabelings_are_counted_up_to_ten_runs_a_side() -> None:
     assert not permutation.can_count(10, 11)
     assert not permutation.can_count(30, 5)
     assert not permutation.can_count(1, 10)
-    a, b = draw(11, 10)
-    sides = runs(a), runs(b)
-    assert shift(*sides, alpha=0.05) == shift(*sides, alpha=0.05, relabel=False)
+
+
+# a fixed set
+
+
+@pytest.mark.parametrize(("n_a", "n_b"), [(10, 11), (11, 11), (5, 30), (2, 700)])
+@pytest.mark.filterwarnings("ignore:Precision loss")
+def test_of_more_relabelings_a_fixed_set_is_counted(n_a: int, n_b: int) -> None:
+    a, b = draw(n_a, n_b)
+    a, b = np.sort(a), np.sort(b)
+    if n_a == n_b:  # the side with the lowest value is the first
+        a, b = sorted((a, b), key=lambda side: float(side[0]))
+    for shifted in (-1.0, 2.0):
+        pooled = np.concatenate([a, b - shifted])
+        to_b = fixed.relabelings(n_a, n_b)
+        others = np.array([pooled[one] for one in to_b.T]).T
+        kept = np.array([pooled[~one] for one in to_b.T]).T
+        drawn = scipy.stats.ttest_ind(others, kept, equal_var=False).statistic
+        seen = scipy.stats.ttest_ind(b - shifted, a, equal_var=False).statistic
+        due = [(1 + np.sum(drawn <= seen)) / 2000, (1 + np.sum(drawn >= seen)) / 2000]
+        p = permutation.p_value(runs(a), runs(b), shifted)
+        assert p == pytest.approx(due)
+
+
+@pytest.mark.parametrize(("n_a", "n_b"), [(11, 11), (12, 10), (30, 5), (5, 30), (30, 30)])
+def test_limits_by_a_set_are_where_its_test_turns(n_a: int, n_b: int) -> None:
+    a, b = (runs(side) for side in draw(n_a, n_b))
+    below, above = known(permutation.reaches(a, b, 0.05, at_least=0.5))
+    error = welch(a, b)[0]
+    for reach, side, sign in ((above, 0, 1), (below, 1, -1)):
+        limit = b.mean - a.mean + sign * reach * error
+        assert permutation.p_value(a, b, limit + sign * 1e-6 * error)[side] <= 0.05
+        assert permutation.p_value(a, b, limit - sign * 1e-6 * error)[side] > 0.05
+
+
+@pytest.mark.parametrize(("n_a", "n_b"), [(11, 11), (30, 5)])
+def test_exchanged_sides_mirror_the_interval_by_a_set_to_the_digit(n_a: int, n_b: int) -> None:
+    a, b = (runs(side) for side in draw(n_a, n_b))
+    there, back = known(shift(a, b, alpha=0.05)), known(shift(b, a, alpha=0.05))
+    assert (there.lower, there.upper) == (-back.upper, -back.lower)
+    assert there.method == "envelope"
+
+
+def test_levels_too_small_for_a_set_are_guarded_by_ranks() -> None:
+    a, b = (runs(side) for side in draw(11, 11))
+    for alpha, by_set in ((0.05, True), (0.01, True), (0.0099, False)):
+        interval = shift(a, b, alpha=alpha)
+        assert (interval != shift(a, b, alpha=alpha, relabel=False)) == by_set
+
+
+def test_the_mean_of_very_many_runs_needs_no_guard() -> None:
+    random = np.random.default_rng(3)
+    a, b = runs(random.normal(size=501)), runs(random.normal(size=500))
+    assert known(shift(a, b, alpha=0.05)).method == "welch"
 
 
 @pytest.mark.parametrize("shifted", [1e3, 1e6, 1e12, 1e200])

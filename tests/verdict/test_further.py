@@ -90,7 +90,7 @@ def test_with_the_truth_on_the_margin_either_wrong_word_keeps_its_rate(
 def test_looks_beyond_a_plan_double_until_there_are_five(
     planned: tuple[int, ...], runs: int, coming: tuple[int, ...]
 ) -> None:
-    look = Look(planned=planned, runs=runs, number=None, alpha=0.0169)
+    look = Look(planned=planned, runs=runs, number=None, alpha=0.0169, planned_alpha=0.0346)
     assert look.coming == coming
     assert dataclasses.replace(look, runs=0).coming[: len(planned)] == planned
 
@@ -124,4 +124,7 @@ def test_where_the_last_look_would_not_do_as_many_runs_as_it_takes_are_advised()
     assert number > 80
     assert "not a planned look, so at level 0.0169" in judged.advice.sentence
     # and then none
-    assert Look(planned=(5, 10), runs=number, number=None, alpha=0.0169).coming == ()
+    assert (
+        Look(planned=(5, 10), runs=number, number=None, alpha=0.0169, planned_alpha=0.0346).coming
+        == ()
+    )

@@ -54,7 +54,7 @@ def plan_and_judge(n: int, claims: Sequence[Claim]) -> list[Judged]:
 
 
 @pytest.mark.parametrize(
-    ("runs", "number", "level"), [(5, 1, 0.0304), (10, 2, 0.0304), (6, None, 0.0169)]
+    ("runs", "number", "level"), [(5, 1, 0.0346), (10, 2, 0.0346), (6, None, 0.0169)]
 )
 def test_looks_that_nobody_planned_are_the_original_s_runs_and_twice_as_many(
     runs: int, number: int | None, level: float
@@ -62,6 +62,38 @@ def test_looks_that_nobody_planned_are_the_original_s_runs_and_twice_as_many(
     (one,) = plan_and_judge(runs, [Claim(metric=PATH, type="equivalence")])
     assert (look(one).planned, look(one).number) == ((5, 10), number)
     assert one.level == pytest.approx(level, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "plan"), [(1, (1, 2)), (2, (2, 4)), (3, (6,)), (4, (4, 8)), (5, (5, 10))]
+)
+def test_a_first_look_that_cannot_confirm_anything_is_not_planned(
+    seeds: int, plan: tuple[int, ...]
+) -> None:
+    original = {PATH: metric(noise(1, seeds))}
+    (one,) = verdict.freeze([Claim(metric=PATH, type="equivalence")], original)
+    assert one.looks == plan
+    # a constant needs no relabelings, and what an author plans stays
+    constant = Claim(metric=PATH, type="threshold", at_least=0.0)
+    (one,) = verdict.freeze([constant], original)
+    assert one.looks == (seeds, 2 * seeds)
+    (one,) = verdict.freeze([Claim(metric=PATH, type="equivalence", looks=(3, 6))], original)
+    assert one.looks == (3, 6)
+
+
+def test_three_runs_are_judged_once_at_the_whole_level() -> None:
+    claims = [Claim(metric=PATH, type="equivalence", margin=Margin(absolute=2.0))]
+    original = metric(noise(1, 3))
+    (frozen,) = verdict.freeze(claims, {PATH: original})
+    pair = Pair(
+        metric=PATH,
+        claim=frozen,
+        seeds="all",
+        original=original,
+        rerun=metric(noise(3, 6), first_seed=50),
+    )
+    (one,) = judge_all(pair).claims
+    assert (look(one).number, one.level, one.method) == (1, 0.05, "envelope")
 
 
 def test_a_claim_without_looks_stops_with_the_others() -> None:
@@ -85,7 +117,7 @@ def test_advice_names_the_level_that_the_advised_runs_are_judged_at() -> None:
 
     coming = ask(noise(1, 5), noise(35, 5), looks=(5, 10))
     assert "10 re-runs in all (now 5) settle this" in coming
-    assert coming.endswith("(10: a planned look, at level 0.0304)")
+    assert coming.endswith("(10: a planned look, at level 0.0346)")
     ten = [*NEAR, *(value + 0.002 for value in NEAR)]
     moved = [value + 0.004 for value in NEAR]
     beyond = ask(ten, moved, looks=(5, 10), margin=Margin(absolute=0.02))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from capsule import stats
 from capsule.verdict import Judged
 from capsule.verdict.wording import count, number
 
@@ -43,6 +44,9 @@ def error_rate(claims: Iterable[Judged], wrong: str = _ON_A_CLAIM) -> str | None
     sentence = f"at most {rates} chance of {wrong}"
     if rounds:
         sentence += ", if rounds vary independently of each other"
+    if any(one.method == "paired" for one in decisive):
+        unlike = number(100 * stats.UNLIKE_RATE)
+        sentence += f" (up to {unlike} % in place of 5 % where paired sides vary unlike each other)"
     return f"{sentence}; none for {without}" if without else sentence
 
 

@@ -84,6 +84,8 @@ NOTES |= {
     " confirm the margin",
     "paired-seeds": "{pairs:d} {are_rounds:rounds|runs} compared under equal seeds, as the claim"
     " requires",
+    "rounds-in-blocks": "judged as {blocks:d} means of two rounds, one that each side began, so"
+    " that going first favours no side",
 }
 
 
