@@ -20,7 +20,10 @@ LFS = b"version https://git-lfs.github.com/spec/v1\n" + OID + b"size 12345678\n"
         (LFS.replace(b"\n", b"\r\n"), ["Git LFS"]),
         (LFS.replace(OID, b"ext-0-foo sha256:" + b"5" * 64 + b"\n" + OID), ["11.8 MiB"]),
         (b"version https://hawser.github.com/spec/v1\n" + OID + b"size 7\n", ["7 bytes"]),
-        (b"/annex/objects/SHA256E-s51200--ab12.bin\n", ["git-annex", "51200", "`git annex get`"]),
+        (
+            b"/annex/objects/SHA256E-s51200--ab12.bin\n",
+            ["git-annex", "50.0 KiB", "`git annex get`"],
+        ),
     ],
 )
 def test_a_pointer_is_told_with_what_it_lacks(

@@ -73,8 +73,9 @@ def test_data_goes_from_its_address_to_a_verdict(author: User, tmp_path: Path) -
         assert (again["state"], again["path"]) == ("here", one["path"])
         verified = stranger.run(*verify)
     assert verified.returncode == 0, verified.stdout + verified.stderr
-    assert f"data corpus, {len(DATA)} bytes in 1 file, {shelf.url()}, doi:10.5555/1" in " ".join(
-        verified.stderr.split()
+    assert (
+        f"data corpus, {sizes.size(len(DATA))} in 1 file, {shelf.url()}, doi:10.5555/1"
+        in " ".join(verified.stderr.split())
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from capsule import digest
 from capsule import manifest as manifests
 from tests.support.capsules import seal
-from tests.support.command import User
+from tests.support.command import User, write_manifest, write_script
 from tests.support.records import SEEDS, make_plan, make_record, manifest_document
 
 
@@ -70,8 +70,9 @@ def test_nothing_is_fetched_for_a_stranger_whom_nobody_trusts(
 def test_a_site_that_prefers_an_engine_still_measures_the_host_where_there_is_no_image(
     author: User,
 ) -> None:
-    assert author.run("init", "mine.json").returncode == 0
-    ended = author.run("run", "mine.json", **site(author, runtime="apptainer"))
+    write_script(author.folder)
+    manifest = write_manifest(author.folder, seeds=[1])
+    ended = author.run("run", manifest, **site(author, runtime="apptainer"))
     assert ended.returncode == 0, ended.stderr
     assert "ran on the host, not in a container" in ended.stdout
 

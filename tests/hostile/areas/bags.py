@@ -137,7 +137,7 @@ _ATTACKS: tuple[tuple[str, Make, str], ...] = (
     ("fetch", _with("fetch.txt", _METADATA_SERVICE), "surplus fetch.txt"),
     ("second-list-by-md5", _with("manifest-md5.txt", b""), "surplus manifest-md5.txt"),
     ("planted-signers", _with("signatures/allowed_signers", b"* k"), "surplus signatures/allowed"),
-    ("huge-signature", _with("signatures/a.sig", bytes(1 << 20)), "the limit is 16.0 KiB"),
+    ("huge-signature", _with("signatures/a.sig", bytes(1 << 20)), "the limit is 16384 bytes"),
     (
         "file-of-no-kind",
         _zipped(lambda files: rehash({**files, "data/more.txt": b""})),
