@@ -170,6 +170,13 @@ def stand_in(rank: int, *, meets: bool = False, uuid: str = "") -> None:
     device.__enter__()
 
 
+def _lose_calls() -> None:
+    """Have calls that need the device never return."""
+    wait = Flag().wait
+    change(communicators, "_abort", lambda _: wait)
+    change(dist, "destroy_process_group", lambda _: lambda *_: wait())
+
+
 def leave(error: Exception) -> Plant:
     """Have rank 1 leave in the middle of an epoch of the first trial."""
 
@@ -181,6 +188,8 @@ def leave(error: Exception) -> Plant:
                 nonlocal steps
                 steps += 1
                 if rank == 1 and steps == STEP:
+                    if isinstance(error, AcceleratorError):
+                        _lose_calls()
                     raise error
                 sound(exchange)
 

@@ -10,6 +10,17 @@ from .program import Program
 
 SGD: Json = {"name": "sgd", "lr": 0.05, "momentum": 0.9}
 
+_SCHEMES: tuple[Json, ...] = (
+    {"name": "allreduce"},
+    {"name": "bucketed", "bucket_bytes": 65536},
+    {"name": "sharded"},
+    {"name": "top-k", "density": 0.05},
+    {"name": "quantized"},
+    {"name": "parameter-server"},
+    {"name": "local-sgd", "period": 5},
+    {"name": "neighbour-averaging"},
+)
+
 _SCRIPT = '''"""A training as its author wrote it, without capsule."""
 
 import sys
@@ -180,6 +191,22 @@ def write_all(program: Program) -> dict[str, Path]:
                 cases=[{"side": side, "width": 4, "dropout": 20}],
             ),
             datasets={"data": universe},
+        ),
+        # one rank has nobody to exchange with, but all calls of NCCL and events of its steps
+        "ranks": program.write(
+            "ranks",
+            [
+                one
+                for scheme in _SCHEMES[: 2 if dry else None]
+                for one in make_trainings(
+                    *(str(scheme["name"]), "lenet", ("float32",)),
+                    batch=20,
+                    epochs=1,
+                    level=3,
+                    scheme=scheme,
+                )
+            ],
+            datasets={"data": glyphs},
         ),
         "command": program.write(
             "command",

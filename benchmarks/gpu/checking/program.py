@@ -13,6 +13,7 @@ from .part import Called, Json, Settings, UnavailableError, call, median
 _RATIOS = (
     *("l2_error_ratio", "element_error_ratio", "grad_l2_error_ratio"),
     *("grad_element_error_ratio", "gradient_check", "node_error_ratio"),
+    "reference_error_ratio",
 )
 """Metrics of an error over its bound: above 1 is a false alarm of a right program."""
 

@@ -21,7 +21,7 @@ from .program import (
 
 _TIMES = (
     *("epoch_time", "data_share", "batch_latency", "training_throughput"),
-    *("framework_overhead", "peak_memory_bytes", "energy"),
+    *("framework_overhead", "peak_memory_bytes", "energy", "step_time"),
 )
 _KEPT = ("operators", "lenet", "transformer", "command")
 _MAX_KEPT_BYTES = 4 << 20
