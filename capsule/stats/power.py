@@ -100,10 +100,7 @@ def verdict_probability(
     if error == 0:
         return 1.0
     single = min(n_a, n_b) == 1
-    if single:
-        df = max(n_a, n_b) - 1.0
-    else:
-        df = df_of(error_a / error, n_a, error_b / error, n_b)
+    df = max(n_a, n_b) - 1.0 if single else df_of(error_a / error, n_a, error_b / error, n_b)
     u = np.sqrt(special.gammaincinv(df / 2, _GRID) * 2 / df)
     reach = -special.stdtrit(df, level) * u * cost
     # a single run must show twice the evidence for DIFFERENT

@@ -105,10 +105,10 @@ def summary_shift(a: Summary | Runs, b: Summary | Runs, *, alpha: float) -> Inte
 def summary_part(n_a: int, n_b: int) -> float:
     """Return the part of a claim's level that an interval from summaries uses.
 
-    The skew of two like sides cancels where their numbers are equal: Welch's t at half the level is
-    then wrong in at most half of alpha, and up to twice the number in at most 4.5 % at 0.05. With 30
-    and 3 lognormal runs (log-sd 0.6) 11 % are wrong. So from there on the part falls towards that
-    of one set of values, a sixth.
+    Half of it for equal numbers, where the skew of two like sides cancels; up to twice the number
+    Welch's t at that level is wrong in at most 4.5 % at an alpha of 0.05. With 30 and 3 lognormal
+    runs (log-sd 0.6) it is wrong in 11 %, so beyond twice the number the part falls towards that of
+    one set of values, a sixth.
 
     >>> [round(summary_part(n, 4), 3) for n in (4, 8, 16, 10**9)]
     [0.5, 0.5, 0.333, 0.167]
