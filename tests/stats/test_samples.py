@@ -131,12 +131,17 @@ def words_on(
     def side() -> NDArray[np.float64]:
         return random.normal(size=(n, samples)) + spread * random.normal(size=(n, 1))
 
-    words = []
+    words: list[str] = []
     for _ in range(100):
         shares = reduce_to_shares(list(side()), list(side() + moved))
-        sides = shares.original, shares.rerun
-        limits = {"margin": distance, "alpha": 0.05, "resolution": shares.resolution}
-        words.append(curve_shift(*sides, **limits).word)
+        decision = curve_shift(
+            shares.original,
+            shares.rerun,
+            margin=distance,
+            alpha=0.05,
+            resolution=shares.resolution,
+        )
+        words.append(decision.word)
     return words
 
 
