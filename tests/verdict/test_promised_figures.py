@@ -269,7 +269,7 @@ def passes(n_a: int, rate_a: float, n_b: int, rate_b: float) -> float:
 
 
 def test_a_margin_of_failures_takes_as_many_clean_runs_as_the_page_says() -> None:
-    for level, runs in ((0.05, [29, 14, 9]), (OF_TWO_LOOKS, [33, 16, 10])):
+    for level, runs in ((0.05, [29, 14, 9]), (OF_TWO_LOOKS, [32, 16, 10])):
         for margin, n in zip((0.1, 0.2, 0.3), runs, strict=True):
             assert stats.p_within(0, n, 0, n, margin) <= level
             assert stats.p_within(0, n - 1, 0, n - 1, margin) > level
@@ -376,7 +376,8 @@ def test_as_many_pairs_as_advised_decide_with_the_power_that_is_named() -> None:
         stats.decide(known(stats.paired_shift(side(one), alpha=0.05)), region).word
         for one in values
     ]
-    assert np.mean([word != "INCONCLUSIVE" for word in words]) == pytest.approx(0.8, abs=0.06)
+    # one pair fewer would do it less often than asked
+    assert 0.76 < np.mean([word != "INCONCLUSIVE" for word in words]) < 0.9
 
 
 def test_two_single_results_differ_by_the_limit_in_one_of_twenty() -> None:
