@@ -9,7 +9,7 @@ from pathlib import Path
 
 from capsule import deviceseries, leavings, notes, plain, rankseries
 from capsule.errors import CapsuleError, DamagedError
-from capsule.execute import devices, meeting, placement, precision, workload
+from capsule.execute import devices, meeting, placement, precision, seeding, workload
 from capsule.execute.journal import MAX_SOFTWARE_BYTES, parse_foreign
 from capsule.execute.kinds import workload_of
 from capsule.execute.log import Begun, cannot_write
@@ -115,6 +115,7 @@ class Gatherer:
         logs: list[File] = []
         changed: dict[tuple[int, str], Attempt] = {}
         reported: list[tuple[Trial, TrialReport]] = []
+        seeded: list[tuple[Trial, tuple[seeding.Report, ...]]] = []
         for begun in log.starts:
             if (group := groups.get(begun.group)) is None:
                 continue  # ran for a later look than this one
@@ -130,6 +131,7 @@ class Gatherer:
                 effective[group.framework] = {**effective.get(group.framework, {}), "gpus": gpus}
             trials = {trial.id: trial for trial in group.trials}
             reported += [(trials[one.trial], one) for one in _without_series(journal).reports]
+            seeded += [(trial, journal.seedings) for trial in group.trials if journal.seedings]
             own |= {one.trial: one for one in _find_changes(journal, own)}
             changed |= {
                 (begun.number, trial): replace(one, evidence=_evidence(begun, journal, trial))
@@ -163,7 +165,11 @@ class Gatherer:
             effective=precision.add_switches(effective, reported),
             logs=tuple(logs),
             worlds=meeting.read(self._workspace),
-            notes=(*self._notes(groups), *precision.note_plain_products(reported)),
+            notes=(
+                *self._notes(groups),
+                *precision.note_plain_products(reported),
+                *seeding.compare(seeded),
+            ),
         )
 
     def _gpus(self, begun: Begun, plan: Plan, known: JsonObject) -> list[Json] | None:
