@@ -140,8 +140,9 @@ def _find_place(frame: FrameType) -> tuple[str, int, str]:
         caller = frame.f_locals.get("self")
         by = frame.f_code.co_name
         by = by if caller is None else f"{type(caller).__name__}.{by}"
-    file, inputs = own.f_code.co_filename, os.environ.get("CAPSULE_INPUTS", "") + os.sep
-    return (file[len(inputs) :] if file.startswith(inputs) else file), own.f_lineno, by
+    file, inputs = own.f_code.co_filename, os.environ.get("CAPSULE_INPUTS", "")
+    is_input = bool(inputs) and file.startswith(inputs + os.sep)
+    return (file[len(inputs) + 1 :] if is_input else file), own.f_lineno, by
 
 
 def _is_library(path: str) -> bool:
@@ -174,6 +175,7 @@ class _Global:
     def __init__(self, read: Callable[[], object]) -> None:
         self._read = read
         self._fresh: object = None
+        self.refresh()
         process.checks.append(self.has_drawn)
 
     def refresh(self) -> None:
