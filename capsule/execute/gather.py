@@ -115,7 +115,6 @@ class Gatherer:
         logs: list[File] = []
         changed: dict[tuple[int, str], Attempt] = {}
         reported: list[tuple[Trial, TrialReport]] = []
-        seeded: list[tuple[Trial, tuple[seeding.Report, ...]]] = []
         for begun in log.starts:
             if (group := groups.get(begun.group)) is None:
                 continue  # ran for a later look than this one
@@ -131,7 +130,6 @@ class Gatherer:
                 effective[group.framework] = {**effective.get(group.framework, {}), "gpus": gpus}
             trials = {trial.id: trial for trial in group.trials}
             reported += [(trials[one.trial], one) for one in _without_series(journal).reports]
-            seeded += [(trial, journal.seedings) for trial in group.trials if journal.seedings]
             own |= {one.trial: one for one in _find_changes(journal, own)}
             changed |= {
                 (begun.number, trial): replace(one, evidence=_evidence(begun, journal, trial))
@@ -165,11 +163,7 @@ class Gatherer:
             effective=precision.add_switches(effective, reported),
             logs=tuple(logs),
             worlds=meeting.read(self._workspace),
-            notes=(
-                *self._notes(groups),
-                *precision.note_plain_products(reported),
-                *seeding.compare(seeded),
-            ),
+            notes=(*self._notes(groups), *precision.note_plain_products(reported)),
         )
 
     def _gpus(self, begun: Begun, plan: Plan, known: JsonObject) -> list[Json] | None:
@@ -214,6 +208,13 @@ class Gatherer:
                 files=first.inputs,
                 starts=len(wrote),
             )
+        seeded = [
+            (trial, self._journals[begun.number].seedings)
+            for begun in log.starts
+            if begun.group in groups
+            for trial in groups[begun.group].trials
+        ]
+        yield from seeding.compare([one for one in seeded if one[1]])
 
     def _journal(self, begun: Begun, group: Group, attempts: Mapping[str, Attempt]) -> Journal:
         if begun.number not in self._journals:

@@ -37,6 +37,11 @@ class Kept:
     process: str
     turn: int
 
+    @property
+    def is_state(self) -> bool:
+        """Return whether the program restored a state, perhaps of a generator with another seed."""
+        return self.seed.startswith("state ")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
@@ -140,13 +145,14 @@ def compare(reported: Reported) -> Iterator[Note]:
             )
         is_unused = all(report.is_unused for _, reports in runs for report in reports)
         # a generator that keeps the seed which a program has from CAPSULE_SEED uses it, too
-        has_own = varies or (seeds == 1 and any(one.kept for _, all_ in runs for one in all_))
+        kept = (one for _, reports in runs for report in reports for one in report.kept)
+        has_own = varies or (seeds == 1 and not all(one.is_state for one in kept))
         if is_unused and not has_own:
             yield notes.unused_injection(benchmark=benchmark, runs=len(runs))
 
 
 def _find_fixed(runs: Reported) -> tuple[list[Kept], bool]:
-    """Return the first seed of each place that has it under every seed, and whether others vary."""
+    """Return the first seed of each place that has it in every run, and whether others vary."""
     found: dict[tuple[object, ...], dict[int, set[str]]] = {}
     firsts: dict[tuple[object, ...], Kept] = {}
     for trial, reports in runs:
@@ -159,7 +165,7 @@ def _find_fixed(runs: Reported) -> tuple[list[Kept], bool]:
     varies = False
     for place, by_seed in found.items():
         if len(set().union(*by_seed.values())) > 1:
-            varies = True
+            varies = varies or not firsts[place].is_state
         elif len(by_seed) > 1:
             one = firsts[place]
             fixed.setdefault((one.function, one.place), one)

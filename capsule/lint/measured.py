@@ -260,15 +260,21 @@ def _kept_seeds(record: Record) -> Iterator[Located]:
     """Warn of generators, and programs, that an injected seed does not change."""
     places = {one.id: place for place, one in enumerate(record.manifest.benchmarks)}
     for note in record.notes:
-        if note.code not in (notes.SEEDS_KEPT, notes.INJECTION_UNUSED):
-            continue
-        benchmark = dict(note.facts or ()).get("benchmark")
-        facts = tuple(fact for fact in note.facts or () if fact[0] in ("generators", "more"))
-        said = words.WARNINGS.say(note.code, facts)
+        facts = dict(note.facts or ())
+        benchmark = facts.get("benchmark")
         # of another version, or of a benchmark that a second reading left out
-        if said is not None and isinstance(benchmark, str) and benchmark in places:
-            where = pointer("benchmarks", places[benchmark], "seeding")
-            yield Located.at(where, about(benchmark, Sentence(said, note.code, facts)))
+        if not isinstance(benchmark, str) or benchmark not in places:
+            continue
+        if note.code == notes.INJECTION_UNUSED:
+            sentence = words.WARNINGS("injection-unused")
+        elif note.code == notes.SEEDS_KEPT and note.is_known:
+            own = tuple((name, facts[name]) for name in ("generators", "more"))
+            said = words.WARNINGS.say(note.code, own)
+            sentence = Sentence(str(said), note.code, own)
+        else:
+            continue
+        where = pointer("benchmarks", places[benchmark], "seeding")
+        yield Located.at(where, about(benchmark, sentence))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -232,12 +232,12 @@ WARNINGS |= {
     ' changes the number, claim "exact"',
     "one-run": "one run gives no spread, so no margin can be confirmed. Seal again with at"
     " least five seeds",
-    notes.INJECTION_UNUSED: "no generator drew from the injected seed. Pass {{seed}} to the"
+    "injection-unused": "no generator drew from the injected seed. Pass {{seed}} to the"
     ' program; if the program is not random, remove "seeding" and claim "exact"',
 }
 
 
-@WARNINGS.template(notes.SEEDS_KEPT)
+@WARNINGS.template("seeds-kept")
 def kept_seeds(*, generators: tuple[tuple[str, str, str], ...], more: int) -> str:
     """Word that the seed of a run reaches some generators of a program and not these.
 

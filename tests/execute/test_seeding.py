@@ -155,6 +155,8 @@ def test_a_generator_that_takes_the_run_s_seed_itself_uses_it() -> None:
     own = [[replace(UNUSED, kept=(replace(KEPT, seed=seed),))] for seed in ("1", "2")]
     assert compare(*own) == []
     assert compare(own[0], seeds=(1,)) == []
+    states = [[replace(UNUSED, kept=(replace(KEPT, seed=f"state {n}"),))] for n in (1, 2)]
+    assert [note.code for note in compare(*states)] == ["injection-unused"]
     fixed = own[0]
     assert [note.code for note in compare(fixed, fixed)] == ["seeds-kept", "injection-unused"]
 
