@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import util
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import pytest
 
@@ -197,12 +197,12 @@ def skip_without_library(program: Program) -> None:
 
 def places(found: list[Note]) -> list[str]:
     """File and line of every generator that a note names."""
-    return [
-        place.partition(" (")[0]
+    generators = [
+        cast("tuple[tuple[str, str, str], ...]", dict(note.facts or ())["generators"])
         for note in found
         if note.code == notes.SEEDS_KEPT
-        for _, _, place in dict(note.facts or ())["generators"]  # type: ignore[union-attr, misc, str-unpack]
     ]
+    return [place.partition(" (")[0] for some in generators for _, _, place in some]
 
 
 def marked(table: dict[str, Program], slow: dict[str, Program]) -> list[object]:
