@@ -57,6 +57,7 @@ OF_SITES = frozenset({SITE_BINDS, SITE_MPI, KEPT_KEYRING})
 """Codes of notes on files and keys of the machine that workloads could use."""
 CLOCKS, EARLY_CLOCK = "clocks", "early-clock"
 REDUCED, WITHOUT_GPU = "reduced-series", "ran-without-gpu"
+SEEDS_KEPT, INJECTION_UNUSED = "seeds-kept", "injection-unused"
 UNCHECKED = "unchecked"
 IMAGE_REPLACED, IMAGE_NAMED = "image-replaced", "image-named"
 OF_IMAGES = frozenset({IMAGE_REPLACED, IMAGE_NAMED})
@@ -243,6 +244,41 @@ def plain_products(*, dtype: str, case: str, kernel: str, cases: int) -> str:
         f"{case}{more} in {dtype}: the GPU computed no product on its tensor cores (kernel"
         f" {kernel}). To use them, choose sizes that are multiples of 16"
     )
+
+
+@NOTES.template(SEEDS_KEPT)
+def kept_seeds(
+    *, benchmark: str, seeds: int, generators: tuple[tuple[str, str, str], ...], more: int
+) -> str:
+    """Return the note of generators that had the same seed in runs with different seeds.
+
+    Args:
+        benchmark: Id of the benchmark.
+        seeds: Number of seeds of its runs.
+        generators: Function that took the seed, seed, and file and line of each.
+        more: Number of further ones.
+    """
+    return (
+        f"{benchmark}: some generators had the same seed in all runs with {seeds} different seeds:"
+        f" {list_generators(generators, more)}"
+    )
+
+
+def list_generators(generators: tuple[tuple[str, str, str], ...], more: int) -> str:
+    """Return generators with their seeds and places, as `kept_seeds` takes them."""
+    named = [f"{function}({seed}) in {place}" for function, seed, place in generators]
+    return ", ".join(named) + (f", and {more} more" if more else "")
+
+
+@NOTES.template(INJECTION_UNUSED)
+def unused_injection(*, benchmark: str, runs: int) -> str:
+    """Return the note of runs in which no generator drew from the injected seed.
+
+    Args:
+        benchmark: Id of the benchmark.
+        runs: Number of its runs.
+    """
+    return f"{benchmark}: no generator drew from the injected seed in {runs} run{'s' * (runs > 1)}"
 
 
 @NOTES.template("oversubscribed")

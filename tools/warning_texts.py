@@ -242,6 +242,19 @@ WARNING_TEXTS = {
         "Let the program use the seed. For a number without randomness, claim `exact`.",
         {"runs": 5, "value": 0.25},
     ),
+    "injection-unused": WarningText(
+        "The benchmark says `\"seeding\": \"inject\"`. At the end of every run, no generator of"
+        " `random`, numpy or torch had drawn a number since it was seeded.",
+        "Pass `{seed}` to the program. For a number without randomness, remove `seeding` and claim"
+        " `exact`.",
+    ),
+    "seeds-kept": WarningText(
+        "The benchmark says `\"seeding\": \"inject\"`. A generator had the same seed in runs with"
+        " different seeds, so the spread between runs lacks what this generator decides.",
+        "Give the generator a seed that follows from `CAPSULE_SEED`. Keep a seed that all runs are"
+        " meant to share, such as the seed of a fixed split of the data.",
+        {"generators": [["torch.Generator.manual_seed", "42", "train.py:12"]], "more": 0},
+    ),
     "one-run": WarningText(
         "One run has no spread, so no margin can be confirmed.",
         "Run with at least five seeds.",
@@ -323,6 +336,22 @@ NOTE_TEXTS = {
             "kernel": "gemv2T_kernel_val",
             "cases": 1,
         },
+    ),
+    "seeds-kept": WarningText(
+        "A generator had the same seed in runs with different seeds. An injected seed replaces no"
+        " seed of a `torch.Generator`, a bit generator or seed sequence of numpy, or a key of JAX.",
+        "Let the program take the seed from `CAPSULE_SEED`, unless all runs are meant to share it.",
+        {
+            "benchmark": "train",
+            "seeds": 5,
+            "generators": [["torch.Generator.manual_seed", "42", "train.py:12"]],
+            "more": 0,
+        },
+    ),
+    "injection-unused": WarningText(
+        "The program drew no number from a generator that capsule had seeded.",
+        "Pass `{seed}` to the program, or remove `seeding`.",
+        {"benchmark": "train", "runs": 5},
     ),
     "memory-limit": WarningText(
         "The run used `--memory`. A limit can change times.",

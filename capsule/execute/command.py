@@ -254,19 +254,22 @@ def _read_rank(
     kept = tuple(texts.find(files, trial, rank, reported=bool(reported.message)))
     if not _subject(trial).injects_seed:
         return Journal(software={}, environment={}, reports=(report,), texts=kept)
-    replaced = seeding.read(files.seeding)
-    if replaced is None and report.outcome == "completed":
+    seeded = seeding.read(files.seeding)
+    if seeded is None and report.outcome == "completed":
         message = (
             "no seed was injected: no Python program started that imports sitecustomize from"
             " PYTHONPATH (-I, -E and -S prevent the import)"
         )
         report = replace(report, outcome="failed", reason="no-result", message=message)
-    environment: JsonObject = {f"seeds replaced in {trial.benchmark.id}": replaced}
+    environment: JsonObject = {}
+    if seeded is not None and seeded.replaced:
+        environment = {f"seeds replaced in {trial.benchmark.id}": seeded.replaced}
     return Journal(
         software={},
-        environment=environment if replaced else {},
+        environment=environment,
         reports=(report,),
         texts=kept,
+        seedings=() if seeded is None else (seeded,),
     )
 
 

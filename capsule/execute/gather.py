@@ -9,7 +9,7 @@ from pathlib import Path
 
 from capsule import deviceseries, leavings, notes, plain, rankseries
 from capsule.errors import CapsuleError, DamagedError
-from capsule.execute import devices, meeting, placement, precision, workload
+from capsule.execute import devices, meeting, placement, precision, seeding, workload
 from capsule.execute.journal import MAX_SOFTWARE_BYTES, parse_foreign
 from capsule.execute.kinds import workload_of
 from capsule.execute.log import Begun, cannot_write
@@ -208,6 +208,13 @@ class Gatherer:
                 files=first.inputs,
                 starts=len(wrote),
             )
+        seeded = [
+            (trial, self._journals[begun.number].seedings)
+            for begun in log.starts
+            if begun.group in groups
+            for trial in groups[begun.group].trials
+        ]
+        yield from seeding.compare([one for one in seeded if one[1]])
 
     def _journal(self, begun: Begun, group: Group, attempts: Mapping[str, Attempt]) -> Journal:
         if begun.number not in self._journals:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from capsule.execute.seeding import Report
 from capsule.execute.sightings import Sighting
 from capsule.jsons import JsonObject
 from capsule.manifest import Metric
@@ -122,6 +123,7 @@ class Journal:
         texts: What its trial's numbers were read from, where a start has one trial.
         sightings: What several ranks of a command say of their world, by rank.
         echoes: Metrics of the whole trial whose value another rank than the first has, too.
+        seedings: How the programs of its ranks were seeded, by rank, where the manifest asks it.
     """
 
     software: JsonObject
@@ -131,6 +133,7 @@ class Journal:
     texts: tuple[Text, ...] = ()
     sightings: tuple[Sighting, ...] = ()
     echoes: tuple[str, ...] = ()
+    seedings: tuple[Report, ...] = ()
 
 
 def merge(journals: Sequence[Journal], trials: Sequence[Trial]) -> Journal:
@@ -170,6 +173,7 @@ def merge(journals: Sequence[Journal], trials: Sequence[Trial]) -> Journal:
         reports=reports,
         defect=defects[0] if defects else None,
         texts=tuple(text for journal in journals for text in journal.texts),
+        seedings=tuple(one for journal in journals for one in journal.seedings),
     )
 
 

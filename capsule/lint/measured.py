@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from capsule import freezing, population, stats, summary
+from capsule import freezing, notes, population, stats, summary
 from capsule.diff import evidence
 from capsule.lint import spreads, surroundings
 from capsule.lint.advice import author_warnings
@@ -62,6 +62,7 @@ def warnings_of_runs(record: Record) -> list[Located]:
         *_decision_warnings(record),
         *(sentence for of_check in warnings for sentence in of_check),
         *_ignored_seeds(record, metrics),
+        *_kept_seeds(record),
         *surroundings.of_image(record.image, record.image_override, record.manifest),
         *surroundings.of_used_data(record),
         *surroundings.of_nodes(record),
@@ -254,6 +255,27 @@ def _ignored_seeds(record: Record, metrics: Mapping[str, MetricRuns]) -> Iterato
             sentence = words.WARNINGS("equal-values", runs=runs, value=value)
             where = pointer("benchmarks", place, "command")
             yield Located.at(where, about(first.metric, sentence))
+
+
+def _kept_seeds(record: Record) -> Iterator[Located]:
+    """Warn of generators, and programs, that an injected seed does not change."""
+    places = {one.id: place for place, one in enumerate(record.manifest.benchmarks)}
+    for note in record.notes:
+        facts = dict(note.facts or ())
+        benchmark = facts.get("benchmark")
+        # of another version, or of a benchmark that a second reading left out
+        if not isinstance(benchmark, str) or benchmark not in places:
+            continue
+        if note.code == notes.INJECTION_UNUSED:
+            sentence = words.WARNINGS("injection-unused")
+        elif note.code == notes.SEEDS_KEPT and note.is_known:
+            own = tuple((name, facts[name]) for name in ("generators", "more"))
+            said = words.WARNINGS.say(note.code, own)
+            sentence = Sentence(str(said), note.code, own)
+        else:
+            continue
+        where = pointer("benchmarks", places[benchmark], "seeding")
+        yield Located.at(where, about(benchmark, sentence))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from capsule import placeholders
+from capsule import notes, placeholders
 from capsule.manifest.problems import quote
 from capsule.sentences import Sentence, Shape, Templates
 
@@ -232,7 +232,24 @@ WARNINGS |= {
     ' changes the number, claim "exact"',
     "one-run": "one run gives no spread, so no margin can be confirmed. Seal again with at"
     " least five seeds",
+    "injection-unused": "no generator drew from the injected seed. Pass {{seed}} to the"
+    ' program; if the program is not random, remove "seeding" and claim "exact"',
 }
+
+
+@WARNINGS.template("seeds-kept")
+def kept_seeds(*, generators: tuple[tuple[str, str, str], ...], more: int) -> str:
+    """Word that the seed of a run reaches some generators of a program and not these.
+
+    Args:
+        generators: Function that took the seed, seed, and file and line of each.
+        more: Number of further ones.
+    """
+    return (
+        "the injected seed does not change these generators:"
+        f" {notes.list_generators(generators, more)}. Let each take its seed from CAPSULE_SEED, or"
+        " keep a seed that every run is meant to share"
+    )
 
 
 @WARNINGS.template("margin-out-of-reach")

@@ -94,6 +94,42 @@ def test_a_script_that_fixes_its_seed_is_seeded_from_outside(author: User) -> No
     assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
+KEEPS = """
+import random
+random.seed(42)
+state = random.getstate()
+random.setstate((3, (*range(1, 625), 624), None))
+first = random.random()
+random.setstate(state)
+print("loss:", 1 + DRAW / 1000)
+"""
+NOTED = {
+    "random.random()": {"seeds-kept"},
+    "first": {"seeds-kept", "injection-unused"},
+}
+
+
+@pytest.mark.parametrize("draw", NOTED)
+def test_a_seed_that_reaches_no_generator_is_told_at_sealing_in_the_record_and_by_lint(
+    author: User, draw: str
+) -> None:
+    path = write_fixed(author.folder)
+    (author.folder / "repo" / "main.py").write_text(KEEPS.replace("DRAW", draw))
+    tried = author.run("run", "--try", path)
+    assert tried.returncode == 0, tried.stderr
+    assert "seeds-kept" not in tried.stdout
+    ended = author.run("run", path, "--output", "a.zip")
+    assert ended.returncode == 0, ended.stderr
+    record = {note["code"]: note for note in author.json("show", "a.zip")["notes"]}
+    linted = {one["code"]: one for one in author.json("lint", "a.zip")["warnings"]}
+    for code in NOTED[draw]:
+        assert record[code]["sentence"].startswith("sweep: ")
+        assert record[code]["sentence"] in " ".join(ended.stdout.split())
+    assert set(linted) & {"seeds-kept", "injection-unused"} == NOTED[draw]
+    assert " in repo/main.py:5" in record["seeds-kept"]["sentence"]
+    assert "in repo/main.py:5" in linted["seeds-kept"]["sentence"]
+
+
 def test_a_program_that_cannot_be_seeded_from_outside_has_failed(author: User) -> None:
     ended = author.run("run", write_fixed(author.folder, "-I"), "--output", "a.zip")
     assert ended.returncode == 5

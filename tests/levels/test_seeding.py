@@ -55,7 +55,8 @@ class Program:
 
     @property
     def replaced(self) -> object:
-        return seeding.read(self._report)
+        report = seeding.read(self._report)
+        return report and report.replaced
 
 
 @pytest.fixture
@@ -209,14 +210,15 @@ def test_a_python_that_leaves_it_out_reports_nothing(program: Program, option: s
 def test_a_report_that_is_none_replaces_nothing(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "seeding.jsonl"
     path.write_bytes(text)
-    assert seeding.read(path) == {}
+    assert seeding.read(path) == seeding.Report(replaced={})
 
 
 def test_a_report_is_bounded_and_clean(tmp_path: Path) -> None:
     path = tmp_path / "seeding.jsonl"
     lines = [{"replaced": f"f{n}\x1b[2J", "value": "\n" + "x" * 1000} for n in range(1000)]
     path.write_text("\n".join(map(json.dumps, lines)))
-    replaced = seeding.read(path)
-    assert replaced is not None
+    report = seeding.read(path)
+    assert report is not None
+    replaced = report.replaced
     assert len(replaced) < 101
     assert all(name.isprintable() and len(str(seed)) < 201 for name, seed in replaced.items())

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from capsule import diff, lint, report, stats
+from capsule import diff, lint, notes, report, stats
 from capsule.jsons import Json
 from capsule.record import Record
 from tests.report.test_report import draw
@@ -248,3 +248,22 @@ import json, os
 with open(os.environ["CAPSULE_RESULTS"], "a") as results:
     results.write(json.dumps({"metric": "loss", "value": 2.5}) + "\\n")
 """
+
+
+def test_generators_that_keep_a_seed_and_a_seed_that_nothing_uses_are_warned_of() -> None:
+    record = make_record(image=False)
+    (benchmark,) = (one.id for one in record.manifest.benchmarks)
+    kept = notes.kept_seeds(
+        benchmark=benchmark, seeds=5, generators=(("f", "0", "train.py:12"),), more=1
+    )
+    unused = notes.unused_injection(benchmark=benchmark, runs=5)
+    elsewhere = notes.unused_injection(benchmark="another", runs=5)
+    before = lint.warnings_of_runs(record)
+    record = dataclasses.replace(record, notes=(*record.notes, kept, unused, elsewhere))
+    more = [one for one in lint.warnings_of_runs(record) if one not in before]
+    assert [(one.code, one.pointer) for one in more] == [
+        ("seeds-kept", "/benchmarks/0/seeding"),
+        ("injection-unused", "/benchmarks/0/seeding"),
+    ]
+    assert f"{benchmark}: the injected seed does not change these generators: f(0) in" in more[0]
+    assert "train.py:12, and 1 more. Let each take its seed from CAPSULE_SEED" in more[0]
