@@ -426,10 +426,10 @@ def test_the_roof_of_copies_is_that_of_the_memory_of_the_device(
 
     monkeypatch.setattr(roofs, "_time", time)
     monkeypatch.setattr(roofs, "_copy_in_host", lambda threads: (float(threads),))
-    # two operands and a result of 4 bytes for each element
-    moved = 3 * 4 * 2**26
+    # a matrix and its sum with a row, whose bytes are those of what is timed
+    moved = 4 * (2 * 2**26 + 2**13)
     assert roofs.copy_rates(cuda.framework, 3) == pytest.approx((moved / 1e-3, moved / 2e-3))
-    assert asked == [("add", "float32", [(2**13, 2**13)] * 2)]
+    assert asked == [("add", "float32", [(2**13, 2**13), (2**13,)])]
     assert roofs.copy_rates(frameworks.load("torch", "cpu", 1, "default"), 3) == (3.0,)
 
 

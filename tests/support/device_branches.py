@@ -34,10 +34,10 @@ from tests.support import mutation
 from tests.support.mutation import Campaign, Fault, Outcome
 
 WORDS = re.compile(
-    r"cuda|nccl|nvml|nvidia|amdsmi|amdgpu|rocm|gpus?(?![a-z])|device_clock|on_device|is_sticky"
-    r"|ramework\.(?:memory|synchronize|transfer)\b|\bsynchronize\b|is_recorded|(?:epoch|one|self)\.copied"
+    r"cuda|nccl|nvml|nvidia|amdsmi|amdgpu|rocm|gpus?(?![a-z])|device_clock|on_device"
+    r"|ramework\.(?:memory|synchronize|transfer)\b|\bsynchronize\b|failures\.is_sticky"
     r"|device\b[^,]* [!=]= '(?:cpu|cuda)'|\bmetric\.device\b|\binvocation\.devices\b|is_mig"
-    r"|!= 'rapl'",
+    r"|!= 'rapl'|is_recorded|\bepoch\.copied\b",
     re.IGNORECASE,
 )
 """What conditions say of a device."""
@@ -74,8 +74,12 @@ _GPUS = (
     "runtimes/test_gpu_nodes.py",
     "runtimes/test_gpu_containers.py",
 )
-_CLOCK = ("levels/test_device_clock.py",)
-_FEED = ("levels/level2/test_device_feed.py",)
+_CLOCK = (
+    "levels/frameworks/test_cuda.py",
+    "levels/test_device_clock.py",
+    "levels/test_failures.py",
+)
+_FEED = ("levels/level2/test_device_feed.py", "levels/level2/test_tuning.py")
 _TELEMETRY = (
     "telemetry/test_sources.py",
     "telemetry/test_sampler.py",
@@ -115,37 +119,33 @@ NEAREST: Mapping[str, Sequence[str]] = {
         "levels/test_determinism.py",
     ),
     "levels/communicators": ("levels/level3/test_nccl.py",),
-    "levels/frameworks/torch": (
-        *_CLOCK,
-        *_FEED,
-        "levels/frameworks/test_precision.py",
-        "levels/frameworks/test_cuda.py",
-        "levels/test_tensor_cores.py",
-        "levels/level2/test_tuning.py",
-    ),
+    "levels/frameworks/jax": ("levels/frameworks/test_cuda.py",),
+    "levels/frameworks/numpy": ("levels/frameworks/test_cuda.py",),
+    "levels/frameworks/onnxruntime": ("levels/frameworks/test_cuda.py",),
+    "levels/frameworks/tensorflow": ("levels/frameworks/test_cuda.py",),
+    "levels/frameworks/torch": ("levels/frameworks/test_cuda.py", "levels/test_tensor_cores.py"),
     "levels/frameworks/torch/arrays": (
         "levels/frameworks/test_device_arrays.py",
         "levels/test_doubles.py",
     ),
     "levels/frameworks/torch/modern": ("levels/operators/test_modern.py",),
     "levels/frameworks/torch/modules": ("levels/frameworks/test_cuda.py",),
+    "levels/frameworks/torch/clock": _CLOCK,
+    "levels/frameworks/torch/training": _FEED,
+    "levels/frameworks/torch/transfer": _FEED,
     "levels/frameworks/torch/precision": ("levels/frameworks/test_precision.py",),
-    "levels/instruments": (
-        *_CLOCK,
-        "levels/test_doubles.py",
-        "levels/test_roofs.py",
-        "levels/test_conditions.py",
-        "levels/test_tensor_cores.py",
-    ),
-    "levels/instruments/ranges": _CLOCK,
-    "levels/level0": (*_CLOCK, "levels/test_failures.py", "levels/test_run.py"),
-    "levels/level1": (*_CLOCK, "levels/test_failures.py"),
-    "levels/level2": (*_FEED, "levels/test_tensor_cores.py"),
+    "levels/instruments": _CLOCK,
+    "levels/instruments/capacity": ("levels/test_doubles.py",),
+    "levels/instruments/doubles": ("levels/test_doubles.py",),
+    "levels/instruments/tensor_cores": ("levels/test_tensor_cores.py",),
+    "levels/level0": _CLOCK,
+    "levels/level1": _CLOCK,
+    "levels/level2": _FEED,
     "levels/level3": ("levels/level3/test_nccl.py",),
     "levels/library": ("levels/test_regions.py",),
     "levels/operators": ("levels/operators/test_user.py",),
     "levels/recipe": ("levels/test_job.py", "levels/level2/test_tuning.py"),
-    "levels/run": (*_CLOCK, "levels/test_failures.py"),
+    "levels/run": _CLOCK,
     "lint": ("lint/test_places.py", "lint/test_measured.py", "archive/test_devices.py"),
     "manifest": _MANIFEST,
     "manifest/warnings": ("lint/test_measured.py", "lint/test_places.py"),
@@ -198,32 +198,32 @@ class _Scan(ast.NodeVisitor):
         # parts of conditions, which are no branches of their own
         self._conditions: set[int] = set()
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:  # noqa: N802
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self._enter(node, self._bound)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:  # noqa: N802
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         bound = frozenset(_find_bound(node)) | (self._bound or frozenset())
         self._enter(node, bound)
 
-    def visit_If(self, node: ast.If) -> None:  # noqa: N802
+    def visit_If(self, node: ast.If) -> None:
         changes = [_invert(node), _empty(node, "body")]
         if node.orelse and not isinstance(node.orelse[0], ast.If):
             changes.append(_empty(node, "orelse"))
         self._add(node, node.test, (*node.body, *node.orelse), changes)
         self.generic_visit(node)
 
-    def visit_While(self, node: ast.While) -> None:  # noqa: N802
+    def visit_While(self, node: ast.While) -> None:
         if not isinstance(node.test, ast.Constant):
             self._add(node, node.test, node.body, [_invert(node), _empty(node, "body")])
         self.generic_visit(node)
 
-    def visit_IfExp(self, node: ast.IfExp) -> None:  # noqa: N802
+    def visit_IfExp(self, node: ast.IfExp) -> None:
         sides = [name for name in ("body", "orelse") if not _is_none(getattr(node, name))]
         changes = [_invert(node), *(_void(node, name) for name in sides)]
         self._add(node, node.test, (node.body, node.orelse), changes)
         self.generic_visit(node)
 
-    def visit_BoolOp(self, node: ast.BoolOp) -> None:  # noqa: N802
+    def visit_BoolOp(self, node: ast.BoolOp) -> None:
         if id(node) not in self._conditions:
             turned = ast.And() if isinstance(node.op, ast.Or) else ast.Or()
             first, rest = node.values[0], node.values[1:]
@@ -245,7 +245,7 @@ class _Scan(ast.NodeVisitor):
             self._add(guard, guard, (), changes)
         self.generic_visit(node)
 
-    def visit_Match(self, node: ast.Match) -> None:  # noqa: N802
+    def visit_Match(self, node: ast.Match) -> None:
         for case in node.cases:
             turned = _never() if case.guard is None else ast.UnaryOp(ast.Not(), case.guard)
             changes = [
@@ -255,10 +255,10 @@ class _Scan(ast.NodeVisitor):
             self._add(case.pattern, case.guard or node.subject, case.body, changes)
         self.generic_visit(node)
 
-    def visit_Assert(self, node: ast.Assert) -> None:  # noqa: N802
+    def visit_Assert(self, node: ast.Assert) -> None:
         """Leave out what is no branch."""
 
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:  # noqa: N802
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
         if node.type is not None:
             none: list[ast.expr] = []
             nothing = ast.Tuple(none, ast.Load())
@@ -269,7 +269,7 @@ class _Scan(ast.NodeVisitor):
             self._add(node, node.type, node.body, changes, last=node.lineno)
         self.generic_visit(node)
 
-    def visit_With(self, node: ast.With) -> None:  # noqa: N802
+    def visit_With(self, node: ast.With) -> None:
         for item in node.items:
             call = item.context_expr
             if isinstance(call, ast.Call) and ast.unparse(call.func) == "suppress":
@@ -313,7 +313,7 @@ class _Scan(ast.NodeVisitor):
         if is_found or any(LIBRARY.search(ast.unparse(one)) for one in guarded):
             # of a statement only the head
             end = last or _last_line(condition if isinstance(place, ast.If | ast.While) else place)
-            first = int(getattr(place, "lineno"))
+            first = int(place.lineno)
             function = ".".join(self._names)
             self.found.append(Branch(self._module, first, end, function, text, tuple(changes)))
 
@@ -332,6 +332,8 @@ def _find_bound(function: ast.FunctionDef) -> Iterator[str]:
                 continue
         # the operands of a call say nothing of its result
         about = value.func if isinstance(value, ast.Call) else value
+        if isinstance(about, ast.Set | ast.List | ast.Tuple | ast.Dict):
+            continue
         if WORDS.search(ast.unparse(about)):
             yield name
 
@@ -368,7 +370,7 @@ def _is_docstring(node: ast.stmt) -> bool:
 
 
 def _last_line(node: ast.AST) -> int:
-    return int(getattr(node, "end_lineno"))
+    return int(node.end_lineno)
 
 
 def scan(tree: ast.Module, module: str) -> list[Branch]:
