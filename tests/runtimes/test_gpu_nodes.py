@@ -685,3 +685,23 @@ def test_an_engine_that_cannot_bind_leaves_a_rank_as_it_is(tmp_path: Path) -> No
     assert (chosen.devices, chosen.cpus) == (("0",), ())
     facts = json.loads((tmp_path / "rank" / GPUS).read_text())
     assert facts == {"pci_addresses": ["0000:19:00.0"], "cpus": None}
+
+
+@pytest.mark.parametrize("known", [None, (Slot(address=""), Slot(address=""))])
+def test_of_a_gpu_of_unknown_place_nothing_is_said(
+    known: tuple[Slot, ...] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = build(FOUR_H100, tmp_path / "root")
+    monkeypatch.setattr(slots, "find", lambda *_: known)
+    chosen = visible.assign(invocation(tmp_path / "rank", ONE), root)
+    assert (chosen.devices, chosen.cpus) == (("0",), ())
+    facts = json.loads((tmp_path / "rank" / GPUS).read_text())
+    assert facts == {"pci_addresses": [None], "cpus": None}
+
+
+def test_a_choice_that_cannot_be_written_down_is_refused(tmp_path: Path) -> None:
+    root = build(FOUR_H100, tmp_path / "root")
+    asked = invocation(tmp_path / "rank", ONE)
+    (tmp_path / "rank" / GPUS).mkdir()
+    with pytest.raises(CannotRunError, match="cannot write .*gpus.json: Is a directory"):
+        visible.assign(asked, root)

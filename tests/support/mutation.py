@@ -218,8 +218,9 @@ class Target:
         with suppress(ImportError):
             importlib.import_module(f"capsule.{module.replace('/', '.')}".removesuffix(".__init__"))
         file, objects = str(_path(module)), gc.get_objects()
-        found = [one for one in objects if isinstance(one, FunctionType)]
-        caches = [one for one in objects if isinstance(one, functools._lru_cache_wrapper)]
+        # some objects answer `isinstance` with warnings
+        found = [one for one in objects if type(one) is FunctionType]
+        caches = [one for one in objects if type(one) is functools._lru_cache_wrapper]
         return cls(
             file,
             [one for one in found if one.__code__.co_filename == file],
