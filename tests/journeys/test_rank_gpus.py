@@ -90,8 +90,7 @@ TRACE = (
 def run(here: Path, gpus: int) -> Record:
     """Run two seeds of a command that writes, under the second one, the files of its rank."""
     (here / "tiny.sh").write_text(OTHER)
-    trace = "" if gpus else "".join(f"{json.dumps(line)}\n" for line in TRACE)
-    (here / "trace.jsonl").write_text(trace)
+    (here / "trace.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in TRACE))
     benchmark = {
         **{"id": "tiny", "command": ["sh", "tiny.sh"], "metrics": {"gpu": {}}},
         "inputs": ["tiny.sh", "trace.jsonl"],
@@ -102,8 +101,11 @@ def run(here: Path, gpus: int) -> Record:
 
 
 def test_the_gpus_of_the_first_start_are_those_of_the_record(here: Path) -> None:
-    known = run(here, 1).environment["effective"]["command"]
+    record = run(here, 1)
+    known = record.environment["effective"]["command"]
     assert known["gpus"] == [{"pci_addresses": ["0000:cb:00.0"], "cpus": None}]
+    found = [(one.trial, one.device) for one in record.devices if one.source == "nvml"]
+    assert found == [("tiny/default/command/2", CARD["device"])]
 
 
 def test_without_a_request_a_command_cannot_put_gpus_into_the_record(here: Path) -> None:

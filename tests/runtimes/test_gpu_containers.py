@@ -304,7 +304,18 @@ def test_without_nvidias_library_docker_gets_the_names_of_the_job(
 
 
 def test_a_container_without_gpus_asks_for_none(
-    root: Path, tmp_path: Path, made: list[dict[str, Any]]
+    root: Path, tmp_path: Path, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # nor for what this machine has
+    monkeypatch.setattr(slots, "find", None)
     Docker(root).start(PREPARED, invocation(tmp_path, GpuShare()))
     assert not made[0]["HostConfig"].get("DeviceRequests")
+
+
+def test_an_engine_that_cannot_bind_is_not_asked_to(
+    root: Path, tmp_path: Path, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 52})
+    monkeypatch.setattr(Docker, "limits_cpus", lambda _: False)
+    Docker(root).start(PREPARED, invocation(tmp_path, GpuShare(count=1)))
+    assert not made[0]["HostConfig"].get("CpusetCpus")

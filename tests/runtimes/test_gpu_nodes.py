@@ -705,3 +705,37 @@ def test_a_choice_that_cannot_be_written_down_is_refused(tmp_path: Path) -> None
     (tmp_path / "rank" / GPUS).mkdir()
     with pytest.raises(CannotRunError, match="cannot write .*gpus.json: Is a directory"):
         visible.assign(asked, root)
+
+
+def test_of_one_card_every_name_is_that_card_of_nvidias(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its instances included, whose card only a library can tell, and whatever the order is."""
+    monkeypatch.setattr(gpus, "ask_nvml", lambda _: None)
+    one = (Slot(address="0000:06:00.0", uuid=nvidia_uuid(0x10)),)
+    fastest = {"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}
+    assert slots.locate("nvidia", [MIG, OTHER_MIG, "0"], one, fastest) == one * 3
+    assert slots.locate("nvidia", [MIG, "0"], one * 2, fastest) == (None, None)
+    assert slots.locate("amd", ["1", FOREIGN], one, {}) == (None, None)
+
+
+@pytest.mark.parametrize("gone", ["numa_node", "cpulist"])
+def test_a_gpu_without_known_cpus_leaves_its_rank_unbound(
+    gone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = build(FOUR_H100, tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: FOUR_H100.all_cpus)
+    placed = [[slot] for slot in slots.find("nvidia", root) or ()]
+    assert slots.choose_cpus(0, placed, 1, root)
+    for path in root.glob(f"sys/**/{gone}"):
+        path.unlink()
+    assert slots.choose_cpus(0, placed, 1, root) == ()
+
+
+def test_a_mask_without_a_hierarchy_names_no_known_card() -> None:
+    cards = tuple(Slot(address=card.address, tiles=2) for card in MAX_1550.cards)
+    masked = {"ZE_AFFINITY_MASK": "1", slots.PCI_ORDER: "1"}
+    assert slots.locate("intel", ["1"], cards, masked) == (None,)
+    known = {**masked, slots.HIERARCHY: "COMPOSITE"}
+    assert slots.locate("intel", ["1", "9"], cards, known) == (cards[1], None)
+    # capsule sets both where there is no mask
+    assert slots.locate("intel", ["1"], cards, {}) == (cards[1],)
+    assert slots.locate("intel", ["1"], cards, {slots.PCI_ORDER: "0"}) == (None,)

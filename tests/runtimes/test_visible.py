@@ -113,6 +113,7 @@ def test_intel_devices_follow_the_affinity_mask(environment: dict[str, str], fou
         ("intel", "ZE_AFFINITY_MASK", "0,0.1"),
         ("nvidia", "CUDA_VISIBLE_DEVICES", "0,00"),
         ("nvidia", "CUDA_VISIBLE_DEVICES", f"GPU-8932f937,{UUID}"),
+        ("nvidia", "CUDA_VISIBLE_DEVICES", f"{UUID},GPU-8932f937"),
     ],
 )
 def test_a_device_is_listed_once(vendor: Vendor, variable: str, listed: str) -> None:
