@@ -69,7 +69,7 @@ OTHER = """
 printf '{"metric": "gpu", "value": 1}\\n' >>"$CAPSULE_RESULTS"
 if [ "$CAPSULE_SEED" = 2 ]; then
     printf '{"pci_addresses": ["0000:19:00.0"], "cpus": null}' >"$CAPSULE_OUT/../gpus.json"
-    cat trace.jsonl >"$CAPSULE_OUT/../telemetry.jsonl"
+    cat "$CAPSULE_INPUTS/trace.jsonl" >"$CAPSULE_OUT/../telemetry.jsonl"
 fi
 """
 CARD: dict[str, object] = {
