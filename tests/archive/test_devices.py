@@ -27,6 +27,7 @@ from capsule import (
 from capsule import manifest as manifests
 from capsule.archive import byhand
 from capsule.errors import DamagedError
+from capsule.jsons import Json
 from capsule.lint import surroundings
 from capsule.manifest import Command, paths
 from capsule.record import Attempt, DeviceSeries, Quantity, Reason, Record, device_order
@@ -444,7 +445,16 @@ def test_another_reading_of_its_texts_mends_no_run_that_left_its_gpu_unused() ->
     (benchmark,) = made.manifest.benchmarks
     assert isinstance(benchmark.subject, Command)
     benchmark = replace(benchmark, subject=replace(benchmark.subject, injects_seed=False))
-    keeps = {
-        one.seed: rereading._keeps_outcome(one, benchmark, (), made) for one in made.attempts
-    }
+    keeps = {one.seed: rereading._keeps_outcome(one, benchmark, (), made) for one in made.attempts}
     assert (keeps[unused], keeps[done]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "words"), [([{"model": "A"}], "a GPU (A)"), ([{}, {}], "2 GPUs (unknown GPU)")]
+)
+def test_gpus_that_nobody_asked_for_are_named(gpus: list[Json], words: str) -> None:
+    made = record(gpus=0, nodes=({"class": {"gpus": gpus}},))
+    (warning,) = surroundings.of_nodes(made)
+    assert f"the machine has {words} that no process used" in str(warning)
+    # of requested ones their use is told instead
+    assert list(surroundings.of_nodes(record(gpus=1, nodes=made.nodes))) == []

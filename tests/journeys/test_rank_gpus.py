@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from pathlib import Path
 
 import pytest
 
-from capsule import api
+from capsule import api, cli
 from capsule.record import Record
 from capsule.runtimes import gpus, slots
 from capsule.runtimes.gpus import Devices
@@ -112,3 +113,22 @@ def test_without_a_request_a_command_cannot_put_gpus_into_the_record(here: Path)
     record = run(here, 0)
     assert "gpus" not in record.environment["effective"].get("command", {})
     assert [one for one in record.devices if one.source != "rapl"] == []
+
+
+@pytest.mark.parametrize(("count", "words"), [(2, "2 for each rank"), (0, "none")])
+def test_a_dry_run_shows_the_gpus_of_a_rank(
+    count: int,
+    words: str,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # this process goes on
+    monkeypatch.setattr(gc, "set_threshold", lambda _: None)
+    benchmark = {"id": "tiny", "command": ["sh", "tiny.sh"], "metrics": {"gpu": {}}}
+    resources = {"gpus_per_rank": count}
+    fields = {"benchmarks": [{**benchmark, "inputs": ["tiny.sh"]}], "resources": resources}
+    write_manifest(here, seeds=[1, 2], claims=[], **fields)
+    assert cli.main(["run", "--dry-run", "--runtime", "host", "tiny.json"]) == 0
+    (line,) = (one for one in capsys.readouterr().out.splitlines() if "GPUs" in one)
+    assert line.split(maxsplit=1)[1] == words

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from capsule.errors import CannotRunError
-from capsule.runtimes import slots, visible
+from capsule.runtimes import gpus, slots, visible
 from capsule.runtimes.apptainer import Apptainer
 from capsule.runtimes.base import GpuShare, Invocation, Prepared
 from capsule.runtimes.docker import Docker
@@ -259,10 +259,11 @@ def test_engines_refuse_gpus_that_they_cannot_show(tmp_path: Path) -> None:
     with pytest.raises(CannotRunError, match="no option for Intel GPUs"):
         Apptainer(roots["intel"]).check_gpus(1, PREPARED, None)
     for engine in (Docker, Podman):
-        for vendor, title in (("amd", "AMD"), ("intel", "Intel")):
+        for vendor, root in roots.items():
+            title = gpus.TITLES[vendor]
             words = f"{engine.title} supports only NVIDIA GPUs, this machine has {title} GPUs"
             with pytest.raises(CannotRunError) as caught:
-                engine(roots[vendor]).check_gpus(1, PREPARED, None)
+                engine(root).check_gpus(1, PREPARED, None)
             assert caught.value.what == words
 
 

@@ -703,7 +703,7 @@ def test_a_choice_that_cannot_be_written_down_is_refused(tmp_path: Path) -> None
     root = build(FOUR_H100, tmp_path / "root")
     asked = invocation(tmp_path / "rank", ONE)
     (tmp_path / "rank" / GPUS).mkdir()
-    with pytest.raises(CannotRunError, match="cannot write .*gpus.json: Is a directory"):
+    with pytest.raises(CannotRunError, match=r"cannot write .*gpus\.json: Is a directory"):
         visible.assign(asked, root)
 
 
