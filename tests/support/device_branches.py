@@ -135,6 +135,7 @@ NEAREST: Mapping[str, Sequence[str]] = {
     "levels/frameworks/torch/transfer": _FEED,
     "levels/frameworks/torch/precision": ("levels/frameworks/test_precision.py",),
     "levels/instruments": _CLOCK,
+    "levels/instruments/between": (*_CLOCK, "levels/test_conditions.py"),
     "levels/instruments/capacity": ("levels/test_doubles.py",),
     "levels/instruments/doubles": ("levels/test_doubles.py",),
     "levels/instruments/tensor_cores": ("levels/test_tensor_cores.py",),
@@ -150,11 +151,14 @@ NEAREST: Mapping[str, Sequence[str]] = {
     "manifest": _MANIFEST,
     "manifest/warnings": ("archive/test_devices.py",),
     "report": ("report/test_inventory.py", "archive/test_devices.py", "journeys/test_rank_gpus.py"),
-    "rerun": ("journeys/test_other_device.py", "trust/test_policy.py"),
-    "resolve": ("test_resolve.py", "journeys/test_other_device.py", "journeys/test_rank_gpus.py"),
+    "rerun": ("test_rerun.py",),
+    "resolve": ("test_resolve.py", "journeys/test_rank_gpus.py"),
     "runtimes": _GPUS,
     "telemetry": _TELEMETRY,
-    "trust": ("trust/test_outlook.py", "trust/test_policy.py", "journeys/test_other_device.py"),
+    "trust": (
+        "trust/test_outlook.py",
+        "trust/test_policy.py",
+    ),
     "rereading": ("archive/test_devices.py",),
 }
 """Files of tests, by the module or folder that they are nearest to."""
