@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -67,11 +68,11 @@ def ask_nvml(ask: Callable[[ModuleType], _T]) -> _T | None:
     except pynvml.NVMLError:
         return None
     try:
-        return ask(pynvml)
-    except pynvml.NVMLError:
-        return None
+        with suppress(pynvml.NVMLError):
+            return ask(pynvml)
     finally:
         pynvml.nvmlShutdown()
+    return None
 
 
 def require(count: int, image: Image | None, root: Path = Path("/")) -> Devices:

@@ -133,12 +133,10 @@ def _find_cpus(slots: Collection[Slot | None], root: Path) -> set[int]:
     tree = Tree(root)
     cpus = set[int]()
     for slot in slots:
-        # the kernel writes -1 where the firmware does not say it
-        node = tree.number(f"{_PCI}/{slot.address}/numa_node") if slot else -1
-        if isinstance(node, Unread) or node < 0:
-            return set()
-        listed = tree.text(f"{_NODES}/node{node}/cpulist")
-        if isinstance(listed, Unread):
+        node = tree.number(f"{_PCI}/{slot.address}/numa_node") if slot else None
+        # the kernel writes -1 where the firmware does not say it, and no such node is there
+        listed = tree.text(f"{_NODES}/node{node}/cpulist") if isinstance(node, int) else None
+        if not isinstance(listed, str):
             return set()
         cpus.update(expand(listed))
     return cpus
@@ -205,7 +203,7 @@ def _find_card(nvml: ModuleType, instance: str) -> str:
 def _locate_tile(name: str, slots: Sequence[Slot], environment: Mapping[str, str]) -> Slot | None:
     """Return the card of an entry of Intel's mask, where its order is that of PCI addresses."""
     counted_here = not environment.get("ZE_AFFINITY_MASK")
-    if environment.get(PCI_ORDER, "1" if counted_here else "0") != "1":
+    if environment.get(PCI_ORDER, "1" if counted_here else None) != "1":
         return None
     hierarchy = environment.get(HIERARCHY, "COMPOSITE" if counted_here else None)
     index, _, tile = name.partition(".")

@@ -287,10 +287,9 @@ class _NvidiaCard:
 
     def _ask(self, question: Callable[..., Any], *operands: Any) -> Any:
         """Return an answer, or None where NVML refuses."""
-        try:
+        with suppress(self._nvml.NVMLError):
             return question(*operands)
-        except self._nvml.NVMLError:
-            return None
+        return None
 
 
 # AMD
@@ -300,32 +299,33 @@ def find_amd(names: Sequence[str], root: Path = Path("/")) -> list[Device]:
     """Return AMD's devices by their index, as the ROCm runtime counts, or by their unique id."""
     tree = Tree(root)
     nodes = sorted((name for name in tree.names(_KFD) if name.isdigit()), key=int)
-    cards = [facts for name in nodes if (facts := _kfd_facts(tree, f"{_KFD}/{name}"))]
+    cards = [card for name in nodes if (card := _find_kfd_card(tree, f"{_KFD}/{name}"))]
     chosen = [
-        card
+        address
         for name in names
-        for place, card in enumerate(cards)
-        if (name == str(place) or (name.startswith("GPU-") and card["unique_id"] == name[4:]))
+        for place, (address, uuid) in enumerate(cards)
+        if name in (str(place), uuid)
     ]
-    devices = [_AmdCard(tree, card["address"]) for card in chosen]
+    devices = [_AmdCard(tree, address) for address in chosen]
     return list[Device](devices) if len(devices) == len(names) else []
 
 
-def _kfd_facts(tree: Tree, folder: str) -> dict[str, str]:
-    """Return PCI address and unique id of a node of the topology; empty for a processor."""
+def _find_kfd_card(tree: Tree, folder: str) -> tuple[str, str | None] | None:
+    """Return PCI address and UUID of a node of the topology; None for a processor.
+
+    The UUID is None where the device has no unique id.
+    """
     text, number = tree.text(f"{folder}/properties"), tree.number(f"{folder}/gpu_id")
     # 0 is a processor; of a GPU that a control group withholds the kernel gives no number
     if isinstance(text, Unread) or isinstance(number, Unread) or not number:
-        return {}
+        return None
     known = dict(line.split(maxsplit=1) for line in text.splitlines() if " " in line)
     if not known.get("location_id", "").isdigit():
-        return {}
+        return None
     place, domain = int(known["location_id"]), int(known.get("domain", "0"))
+    address = f"{domain:04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}.{place & 7}"
     unique_id = known.get("unique_id", "")
-    return {
-        "address": f"{domain:04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}.{place & 7}",
-        "unique_id": f"{int(unique_id):016x}" if unique_id.isdigit() else "",
-    }
+    return address, f"GPU-{int(unique_id):016x}" if unique_id.isdigit() else None
 
 
 class _AmdCard:
@@ -334,8 +334,8 @@ class _AmdCard:
     def __init__(self, tree: Tree, address: str) -> None:
         self._tree = tree
         self._folder = f"{_PCI}/{address}"
-        sensors = tree.names(f"{self._folder}/hwmon")
-        self._sensors = f"{self._folder}/hwmon/{sensors[0]}" if sensors else self._folder
+        sensors = next(iter(tree.names(f"{self._folder}/hwmon")), "none")
+        self._sensors = f"{self._folder}/hwmon/{sensors}"
         self.facts = Facts(device=address, source="amdgpu")
 
     def read(self) -> Sample:

@@ -13,12 +13,23 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from capsule import archive, deviceseries, digest, earlier, reading, report, summary, verdict
+from capsule import (
+    archive,
+    deviceseries,
+    digest,
+    earlier,
+    reading,
+    report,
+    rereading,
+    summary,
+    verdict,
+)
 from capsule import manifest as manifests
 from capsule.archive import byhand
 from capsule.errors import DamagedError
+from capsule.jsons import Json
 from capsule.lint import surroundings
-from capsule.manifest import paths
+from capsule.manifest import Command, paths
 from capsule.record import Attempt, DeviceSeries, Quantity, Reason, Record, device_order
 from tests.support.capsules import forge, read_files, rehash, seal, unpack
 from tests.support.records import (
@@ -425,3 +436,25 @@ def test_commands_by_hand_ask_for_the_gpus_of_the_run(gpus: int) -> None:
     assert min(by_docker, by_apptainer) > 0
     assert text.count("--gpus ") == text.count("--gpus 2 ") == by_docker * (gpus > 0)
     assert text.count(" --nv") == by_apptainer * (gpus > 0)
+    assert "None" not in text
+
+
+def test_another_reading_of_its_texts_mends_no_run_that_left_its_gpu_unused() -> None:
+    unused, done = SEEDS[0], SEEDS[1]
+    made = record(*of_seeds(UNUSED), required=True, failed={unused: "gpu-unused"})
+    (benchmark,) = made.manifest.benchmarks
+    assert isinstance(benchmark.subject, Command)
+    benchmark = replace(benchmark, subject=replace(benchmark.subject, injects_seed=False))
+    keeps = {one.seed: rereading._keeps_outcome(one, benchmark, (), made) for one in made.attempts}
+    assert (keeps[unused], keeps[done]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "words"), [([{"model": "A"}], "a GPU (A)"), ([{}, {}], "2 GPUs (unknown GPU)")]
+)
+def test_gpus_that_nobody_asked_for_are_named(gpus: list[Json], words: str) -> None:
+    made = record(gpus=0, nodes=({"class": {"gpus": gpus}},))
+    (warning,) = surroundings.of_nodes(made)
+    assert f"the machine has {words} that no process used" in str(warning)
+    # of requested ones their use is told instead
+    assert list(surroundings.of_nodes(record(gpus=1, nodes=made.nodes))) == []

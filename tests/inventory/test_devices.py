@@ -16,6 +16,7 @@ from capsule.inventory import gpu
 from capsule.inventory.gpu import gpu_record
 from capsule.inventory.memory import module_record
 from capsule.inventory.tree import Fact, Part, Tree, Unread, settle
+from capsule.jsons import Json
 from tests.support import machines
 from tests.support.gpu_trees import FOUR_H100, MI250X, ONE_H100, FakeNvml, build
 
@@ -281,3 +282,9 @@ def test_an_amd_gpu_has_the_power_limits_of_its_sensors(tmp_path: Path) -> None:
     _, devices = gpu.read(Tree(tmp_path))
     assert isinstance(devices, list)
     assert len(devices) == 7
+
+
+def test_a_node_is_described_with_its_gpus_named_or_not() -> None:
+    gpus: list[Json] = [{"model": "A"}, {}, {"model": "A"}, {"model": ""}]
+    node: dict[str, Json] = {"class": {"cpu": {"model": "Example"}, "gpus": gpus}}
+    assert inventory.describe(node) == "Example, 2 x A, 2 x unknown GPU"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from pathlib import Path
 
 import pytest
 
-from capsule import api
+from capsule import api, cli
 from capsule.record import Record
 from capsule.runtimes import gpus, slots
 from capsule.runtimes.gpus import Devices
@@ -69,7 +70,7 @@ OTHER = """
 printf '{"metric": "gpu", "value": 1}\\n' >>"$CAPSULE_RESULTS"
 if [ "$CAPSULE_SEED" = 2 ]; then
     printf '{"pci_addresses": ["0000:19:00.0"], "cpus": null}' >"$CAPSULE_OUT/../gpus.json"
-    cat trace.jsonl >"$CAPSULE_OUT/../telemetry.jsonl"
+    cat "$CAPSULE_INPUTS/trace.jsonl" >"$CAPSULE_OUT/../telemetry.jsonl"
 fi
 """
 CARD: dict[str, object] = {
@@ -90,8 +91,7 @@ TRACE = (
 def run(here: Path, gpus: int) -> Record:
     """Run two seeds of a command that writes, under the second one, the files of its rank."""
     (here / "tiny.sh").write_text(OTHER)
-    trace = "" if gpus else "".join(f"{json.dumps(line)}\n" for line in TRACE)
-    (here / "trace.jsonl").write_text(trace)
+    (here / "trace.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in TRACE))
     benchmark = {
         **{"id": "tiny", "command": ["sh", "tiny.sh"], "metrics": {"gpu": {}}},
         "inputs": ["tiny.sh", "trace.jsonl"],
@@ -102,11 +102,33 @@ def run(here: Path, gpus: int) -> Record:
 
 
 def test_the_gpus_of_the_first_start_are_those_of_the_record(here: Path) -> None:
-    known = run(here, 1).environment["effective"]["command"]
+    record = run(here, 1)
+    known = record.environment["effective"]["command"]
     assert known["gpus"] == [{"pci_addresses": ["0000:cb:00.0"], "cpus": None}]
+    found = [(one.trial, one.device) for one in record.devices if one.source == "nvml"]
+    assert found == [("tiny/default/command/2", CARD["device"])]
 
 
 def test_without_a_request_a_command_cannot_put_gpus_into_the_record(here: Path) -> None:
     record = run(here, 0)
     assert "gpus" not in record.environment["effective"].get("command", {})
     assert [one for one in record.devices if one.source != "rapl"] == []
+
+
+@pytest.mark.parametrize(("count", "words"), [(2, "2 for each rank"), (0, "none")])
+def test_a_dry_run_shows_the_gpus_of_a_rank(
+    count: int,
+    words: str,
+    here: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # this process goes on
+    monkeypatch.setattr(gc, "set_threshold", lambda _: None)
+    benchmark = {"id": "tiny", "command": ["sh", "tiny.sh"], "metrics": {"gpu": {}}}
+    resources = {"gpus_per_rank": count}
+    fields = {"benchmarks": [{**benchmark, "inputs": ["tiny.sh"]}], "resources": resources}
+    write_manifest(here, seeds=[1, 2], claims=[], **fields)
+    assert cli.main(["run", "--dry-run", "--runtime", "host", "tiny.json"]) == 0
+    (line,) = (one for one in capsys.readouterr().out.splitlines() if "GPUs" in one)
+    assert line.split(maxsplit=1)[1] == words

@@ -55,5 +55,5 @@ def test_a_job_asks_for_the_gpus_of_all_ranks_of_a_node(
     folder: Path, ranks: int, gpus: int, asked: list[str]
 ) -> None:
     found = directives(folder, Resources(nodes=2, ranks_per_node=ranks, gpus_per_rank=gpus))
-    assert [one for one in found if "gpu" in one] == asked
+    assert [one for one in found if one.startswith("--gpu")] == asked
     assert {"--nodes=2", f"--ntasks-per-node={ranks}"} <= set(found)

@@ -411,8 +411,9 @@ def test_a_roof_on_a_device_copies_nothing_back(
     def refuse(tensor: Any) -> Any:
         raise AssertionError("a copy to the host")
 
-    vars(cuda.framework)["to_numpy"] = refuse
-    assert set(roofs.product_rates(cuda.framework, "float32")) == {2 * 128**3 * 1e9 / WORK}
+    framework: Any = cuda.framework
+    framework.to_numpy = refuse
+    assert set(roofs.product_rates(framework, "float32")) == {2 * 128**3 * 1e9 / WORK}
 
 
 def test_the_roof_of_copies_is_that_of_the_memory_of_the_device(
@@ -426,11 +427,13 @@ def test_the_roof_of_copies_is_that_of_the_memory_of_the_device(
 
     monkeypatch.setattr(roofs, "_time", time)
     monkeypatch.setattr(roofs, "_copy_in_host", lambda threads: (float(threads),))
-    # two operands and a result of 4 bytes for each element
-    moved = 3 * 4 * 2**26
-    assert roofs.copy_rates(cuda.framework, 3) == pytest.approx((moved / 1e-3, moved / 2e-3))
-    assert asked == [("add", "float32", [(2**13, 2**13)] * 2)]
-    assert roofs.copy_rates(frameworks.load("torch", "cpu", 1, "default"), 3) == (3.0,)
+    # a matrix and its sum with a row, whose bytes are those of what is timed
+    moved = 4 * (2 * 2**26 + 2**13)
+    framework: Any = cuda.framework
+    on_cpu: Any = frameworks.load("torch", "cpu", 1, "default")
+    assert roofs.copy_rates(framework, 3) == pytest.approx((moved / 1e-3, moved / 2e-3))
+    assert asked == [("add", "float32", [(2**13, 2**13), (2**13,)])]
+    assert roofs.copy_rates(on_cpu, 3) == (3.0,)
 
 
 def test_only_products_that_fit_the_device_are_tried(
@@ -445,7 +448,8 @@ def test_only_products_that_fit_the_device_are_tried(
         return [10]
 
     monkeypatch.setattr(roofs, "_time", time)
-    roofs.product_rates(cuda.framework, "float32")
+    framework: Any = cuda.framework
+    roofs.product_rates(framework, "float32")
     assert tried == [64, 128]
     cuda.free_bytes = 0
-    assert roofs.product_rates(cuda.framework, "tf32") == ()
+    assert roofs.product_rates(framework, "tf32") == ()

@@ -16,7 +16,7 @@ from capsule.levels.frameworks import Framework
 from capsule.levels.frameworks.base import Call
 from capsule.levels.frameworks.numpy import Numpy
 from capsule.levels.graphs import structure
-from capsule.levels.instruments import doubles, errors
+from capsule.levels.instruments import capacity, doubles, errors
 from capsule.levels.instruments.doubles import Bring
 from capsule.levels.networks import build
 from capsule.levels.operators import correlation
@@ -355,3 +355,26 @@ def test_a_training_is_held_to_the_same(
             assert there[metric] == pytest.approx(here[metric], rel=1e-4), metric
     assert all(0 <= error < 1e-9 for error in there["exact_trajectory_error"])
     assert 0 <= there["evaluation_error"][0] < 1e-9
+
+
+def test_what_needs_more_than_is_free_is_refused_where_it_would_lie(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    operator, entry = operators.load("gemm"), catalog.OPERATORS["gemm"]
+    sizes = entry.complete(dict.fromkeys("mnk", 64))
+
+    def fits(framework: Framework, **how: bool) -> None:
+        capacity.fits(operator, sizes, "float32", framework, True, **how)
+
+    monkeypatch.setattr(capacity, "host_free", lambda: 2**40)
+    fits(Numpy())
+    fits(torch_device())
+    for on_device in (False, True):
+        with pytest.raises(MemoryError, match="the device has"):
+            fits(torch_device(1000), on_device=on_device)
+    monkeypatch.setattr(capacity, "host_free", lambda: 1000)
+    for framework in (Numpy(), torch_device()):
+        with pytest.raises(MemoryError, match="the machine has"):
+            fits(framework)
+    # references and bounds that lie on the device need none of the host's
+    fits(torch_device(), on_device=True)

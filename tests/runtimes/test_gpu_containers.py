@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from capsule.errors import CannotRunError
-from capsule.runtimes import slots, visible
+from capsule.runtimes import gpus, slots, visible
 from capsule.runtimes.apptainer import Apptainer
 from capsule.runtimes.base import GpuShare, Prepared
 from capsule.runtimes.docker import Docker
@@ -248,10 +248,11 @@ def test_engines_refuse_gpus_that_they_cannot_show(tmp_path: Path) -> None:
     with pytest.raises(CannotRunError, match="no option for Intel GPUs"):
         Apptainer(roots["intel"]).check_gpus(1, PREPARED, None)
     for engine in (Docker, Podman):
-        for vendor, title in (("amd", "AMD"), ("intel", "Intel")):
+        for vendor, root in roots.items():
+            title = gpus.TITLES[vendor]
             words = f"{engine.title} supports only NVIDIA GPUs, this machine has {title} GPUs"
             with pytest.raises(CannotRunError) as caught:
-                engine(roots[vendor]).check_gpus(1, PREPARED, None)
+                engine(root).check_gpus(1, PREPARED, None)
             assert caught.value.what == words
 
 
@@ -293,7 +294,18 @@ def test_without_nvidias_library_docker_gets_the_names_of_the_job(
 
 
 def test_a_container_without_gpus_asks_for_none(
-    root: Path, tmp_path: Path, made: list[dict[str, Any]]
+    root: Path, tmp_path: Path, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # nor for what this machine has
+    monkeypatch.setattr(slots, "find", None)
     Docker(root).start(PREPARED, invocation(tmp_path, GpuShare(), "true"))
     assert not made[0]["HostConfig"].get("DeviceRequests")
+
+
+def test_an_engine_that_cannot_bind_is_not_asked_to(
+    root: Path, tmp_path: Path, made: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 52})
+    monkeypatch.setattr(Docker, "limits_cpus", lambda _: False)
+    Docker(root).start(PREPARED, invocation(tmp_path, GpuShare(count=1), "true"))
+    assert not made[0]["HostConfig"].get("CpusetCpus")

@@ -34,7 +34,7 @@ def machine(root: Path, driver: str, *, cards: int) -> None:
     )
 
 
-def with_config(config: Mapping[str, object]) -> Image:
+def with_config(config: Mapping[str, object] | None) -> Image:
     data = json.dumps({"config": config}).encode()
     return Image(
         reference="docker://localhost/x",
@@ -57,10 +57,11 @@ def with_config(config: Mapping[str, object]) -> Image:
         ({"Labels": {"com.nvidia.cuda.version": "13.0"}}, (13, 0)),
         ({"Env": None, "Labels": None}, None),
         ({}, None),
+        (None, None),
     ],
 )
 def test_the_cuda_of_an_image_is_read_from_its_configuration(
-    config: Mapping[str, object], cuda: tuple[int, int] | None
+    config: Mapping[str, object] | None, cuda: tuple[int, int] | None
 ) -> None:
     assert gpus.cuda_version(with_config(config)) == cuda
 

@@ -14,6 +14,7 @@ from capsule.runtimes import gpus, visible
 from capsule.runtimes.base import GpuShare, Invocation, Prepared
 from capsule.runtimes.gpus import Devices, Vendor
 from capsule.runtimes.host import Host
+from capsule.runtimes.slots import Slot
 
 UUID = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
 OTHER_UUID = "GPU-02acb1de-3b1c-45c9-8e1e-1f6f3ba3b5a7"
@@ -94,6 +95,8 @@ def test_amd_devices_follow_the_variables_of_rocm_and_hip(
         ({"ZE_AFFINITY_MASK": "6,7", "ZE_FLAT_DEVICE_HIERARCHY": "FLAT"}, "6 7"),
         ({"ZE_AFFINITY_MASK": ""}, "0 1 2 3"),
         ({"CUDA_VISIBLE_DEVICES": ""}, "0 1 2 3"),
+        # the number of tiles is unknown
+        ({"ZE_FLAT_DEVICE_HIERARCHY": "FLAT"}, "0 1 2 3"),
     ],
 )
 def test_intel_devices_follow_the_affinity_mask(environment: dict[str, str], found: str) -> None:
@@ -110,6 +113,7 @@ def test_intel_devices_follow_the_affinity_mask(environment: dict[str, str], fou
         ("intel", "ZE_AFFINITY_MASK", "0,0.1"),
         ("nvidia", "CUDA_VISIBLE_DEVICES", "0,00"),
         ("nvidia", "CUDA_VISIBLE_DEVICES", f"GPU-8932f937,{UUID}"),
+        ("nvidia", "CUDA_VISIBLE_DEVICES", f"{UUID},GPU-8932f937"),
     ],
 )
 def test_a_device_is_listed_once(vendor: Vendor, variable: str, listed: str) -> None:
@@ -296,3 +300,15 @@ def test_the_share_of_a_rank_travels_to_its_node_and_no_name_of_a_device(tmp_pat
     folder.write_call(5, sent)
     received = folder.read_call(5).invocation
     assert (received.gpus, received.devices) == (share, ())
+
+
+def test_parts_of_one_card_are_devices_of_their_own() -> None:
+    """They have its UUID; AMD's driver can divide a card."""
+    parts = (Slot(address="0000:01:00.0", uuid="GPU-00ab"),) * 2
+    assert visible.read(devices("amd", 2), {}, parts).names == ("0", "1")
+    # a card without a UUID is not another one's double
+    cards = (Slot(address="0000:01:00.0"), Slot(address="0000:02:00.0", uuid="GPU-00ab"))
+    assert visible.read(devices("amd", 2), {}, cards).names == ("0", "1")
+    named = {"ROCR_VISIBLE_DEVICES": "1,GPU-00ab"}
+    with pytest.raises(CannotRunError, match="lists GPU GPU-00ab twice"):
+        visible.read(devices("amd", 2), named, cards)

@@ -26,7 +26,8 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
@@ -213,10 +214,13 @@ class Target:
     @classmethod
     def find(cls, module: str) -> Target:
         """Look for all functions, those that others have imported or wrapped included."""
-        importlib.import_module(f"capsule.{module.replace('/', '.')}".removesuffix(".__init__"))
+        # a framework may be missing, of which no function is there then
+        with suppress(ImportError):
+            importlib.import_module(f"capsule.{module.replace('/', '.')}".removesuffix(".__init__"))
         file, objects = str(_path(module)), gc.get_objects()
-        found = [one for one in objects if isinstance(one, FunctionType)]
-        caches = [one for one in objects if isinstance(one, functools._lru_cache_wrapper)]
+        # some objects answer `isinstance` with warnings
+        found = [one for one in objects if type(one) is FunctionType]
+        caches = [one for one in objects if type(one) is functools._lru_cache_wrapper]
         return cls(
             file,
             [one for one in found if one.__code__.co_filename == file],
@@ -247,18 +251,19 @@ def run(items: Sequence[pytest.Item]) -> Iterator[tuple[pytest.Item, bool]]:
         yield item, any(report.failed for report in reports)
 
 
-def reach(file: str, items: Sequence[pytest.Item]) -> Json:
-    """Run tests; returns of each the seconds and the lines of the file that it reached.
+def reach(files: Collection[str], items: Sequence[pytest.Item]) -> Json:
+    """Run tests; returns of each the seconds and the lines of each file that it reached.
 
     Raises:
         AssertionError: One fails without any fault.
     """
-    lines: set[int] = set()
+    lines: dict[str, set[int]] = {file: set() for file in files}
 
     def trace(frame: FrameType, _event: str, _argument: object) -> TraceFunction | None:
-        if frame.f_code.co_filename != file:
+        own = lines.get(frame.f_code.co_filename)
+        if own is None:
             return None
-        lines.add(frame.f_lineno)
+        own.add(frame.f_lineno)
         return trace
 
     threading.settrace(trace)
@@ -267,8 +272,10 @@ def reach(file: str, items: Sequence[pytest.Item]) -> Json:
     began = time.process_time()
     for item, failed in run(items):
         assert not failed, f"{item.nodeid} fails without any fault"
-        reached.append([time.process_time() - began, sorted(lines)])
-        lines.clear()
+        seconds = time.process_time() - began
+        reached.append([seconds, {file: sorted(own) for file, own in lines.items()}])
+        for own in lines.values():
+            own.clear()
         began = time.process_time()
     return reached
 
@@ -333,16 +340,24 @@ class Campaign:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Go through the modules, and through the faults of each."""
         session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        modules: dict[tuple[str, ...], list[str]] = {}
         for module in dict.fromkeys(fault.module for fault in self._drawn):
-            files = {ROOT / "tests" / name for name in self._nearest[module]}
+            modules.setdefault(tuple(self._nearest[module]), []).append(module)
+        for names, some in modules.items():
+            files = {ROOT / "tests" / name for name in names}
             items = [item for item in session.items if item.path in files]
-            target = Target.find(module)
-            reached = in_child(functools.partial(reach, target.file, items))
-            assert isinstance(reached, list), f"the tests of {module} fail without any fault"
+            targets = {module: Target.find(module) for module in some}
+            traced = [target.file for target in targets.values()]
+            reached = in_child(functools.partial(reach, traced, items))
+            assert isinstance(reached, list), f"the tests of {some} fail without any fault"
             tests = sorted(zip(reached, items, strict=True), key=lambda pair: pair[0][0])
-            for fault in (one for one in self._drawn if one.module == module):
-                places = set(range(fault.first, fault.last + 1))
-                near = [(taken, item) for (taken, lines), item in tests if places & set(lines)]
+            for fault in (one for one in self._drawn if one.module in targets):
+                target, places = targets[fault.module], set(range(fault.first, fault.last + 1))
+                near = [
+                    (taken, item)
+                    for (taken, lines), item in tests
+                    if places & set(lines[target.file])
+                ]
                 self._add(target, fault, near)
         return True
 

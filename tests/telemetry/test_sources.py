@@ -126,7 +126,7 @@ def test_without_comparable_process_ids_no_process_is_counted(library: FakeNvml)
 
 @pytest.mark.parametrize("fault", ["missing", "no driver"])
 def test_a_missing_library_is_no_error(monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
-    nvml = FakeNvml()
+    nvml = FakeNvml(Card())
 
     def refuse() -> None:
         raise NVMLError(12)
@@ -304,7 +304,8 @@ def test_an_amd_card_without_sensors_has_what_its_folder_says(tmp_path: Path) ->
     (card,) = sources.find_amd(["0"], tmp_path)
     assert card.read() == Sample(memory_bytes=5)
     # and no name of its own
-    assert sources.find_amd(["GPU-0000000000000000"], tmp_path) == []
+    for name in ("GPU-0000000000000000", "GPU-", "", "None"):
+        assert sources.find_amd([name], tmp_path) == []
 
 
 @pytest.mark.parametrize("properties", ["location_id", "location_id x", "domain 0", ""])

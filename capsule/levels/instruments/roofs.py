@@ -127,9 +127,10 @@ def copy_rates(framework: Framework, threads: int) -> tuple[float, ...]:
     """Return the bytes read and written per second by each copy, measured once a process."""
     if framework.memory is None:
         return _copy_in_host(threads)
-    operator, shape = operators.load("add"), {"rows": 2**13, "columns": 2**13}
-    sizes = OPERATORS["add"].complete(shape)
-    durations = _time(framework, operator, sizes, "float32", [tuple(shape.values())] * 2)
+    operator = operators.load("add")
+    sizes = OPERATORS["add"].complete({"rows": 2**13, "columns": 2**13})
+    shapes = [tensor.shape for tensor in operator.tensors(sizes).values()]
+    durations = _time(framework, operator, sizes, "float32", shapes)
     return _rates(operator.bytes(sizes, "float32"), durations)
 
 

@@ -139,3 +139,10 @@ def test_strict_turns_off_what_times_kernels(
     assert (known["cudnn_benchmark"], known["cudnn_deterministic"]) == (False, True)
     assert known["cuda_matmul_allow_tf32"] is known["cudnn_allow_tf32"] is False
     assert known["deterministic_algorithms"] is True
+
+
+@pytest.mark.parametrize("name", ["numpy", "jax", "onnxruntime", "tensorflow"])
+def test_other_frameworks_refuse_the_device(name: str) -> None:
+    pytest.importorskip(name)
+    with pytest.raises(FrameworkError, match=f"{name} has no device 'cuda': .* on CPUs only"):
+        frameworks.load(name, "cuda", None, "default")

@@ -151,3 +151,25 @@ def test_rounding_to_a_dtype_is_that_of_the_host(dtype: str) -> None:
     # torch rounds to float16 by way of float32
     host = array.astype("float32") if dtype == "float16" else array
     assert numpy.array_equal(rounded, round_to(host, dtype).astype("float64"))
+
+
+def test_types_are_those_that_numpy_s_arrays_would_have() -> None:
+    whole = bring(numpy.array([1, 2]))
+    assert numpy.asarray(whole).dtype == "int64"
+    assert numpy.asarray(whole, "float32").dtype == "float32"
+    assert numpy.result_type(whole, whole) == "int64"
+    assert numpy.result_type(whole, numpy.dtype("int8")) == "int64"
+    made = [numpy.asarray([1, 2], like=whole), numpy.asarray([1, 2], "float64", like=whole)]
+    assert [type(one) for one in made] == [type(whole)] * 2
+    assert [one.dtype for one in made] == ["int64", "float64"]
+
+
+def test_along_no_axis_nothing_is_reduced() -> None:
+    array = bring(numpy.array([1.0, 2.0]))
+    for made in (array.sum(axis=()), array.max(axis=())):
+        assert numpy.asarray(made).tolist() == [1.0, 2.0]
+
+
+def test_more_bits_than_the_device_has_are_refused_as_such() -> None:
+    with pytest.raises(TypeError, match="has more bits than float64, the widest of the device"):
+        bring(numpy.ones(3)) + numpy.ones(3, "longdouble")

@@ -302,3 +302,18 @@ def test_the_record_has_switches_as_they_were_in_trials_and_by_no_dtype_on_a_cpu
     assert settings["float32_matmul_precision"] == "highest"
     assert settings["threads"] >= 1
     assert "dtypes" not in settings
+
+
+@needs_later_names
+def test_products_and_convolutions_each_have_their_own_switch() -> None:
+    from capsule.levels.frameworks.torch import precision
+
+    matmul, own = backends.cuda.matmul, (backends.cudnn.conv, backends.cudnn.rnn)
+    names = ("cuda_matmul_allow_tf32", "cudnn_allow_tf32")
+    # which puts back what was set before
+    with precision.fix(tf32=False):
+        for chosen in (matmul, *own):
+            for one in (matmul, *own):
+                one.fp32_precision = "tf32" if one is chosen else "ieee"
+            found = [precision.SWITCHES[name]() for name in names]
+            assert found == [chosen is matmul, chosen is not matmul]

@@ -311,7 +311,10 @@ def test_a_job_with_another_tuning_is_none(tuning: Any, message: str, tmp_path: 
 
 
 def test_a_job_has_the_tuning_of_its_recipe(tmp_path: Path) -> None:
-    for tuning in ({}, {"fused": True}, {"channels_last": True, "compile_mode": "max-autotune"}):
+    for tuning in (
+        *({}, {"fused": True}, {"channels_last": True, "compile_mode": "max-autotune"}),
+        *({"cuda_graphs": True}, {"cuda_graphs": False}),
+    ):
         recipe = trainings.trial("torch", tmp_path, 17, tuning=tuning).recipe
         assert recipe is not None
         assert recipe.tuning == training.Tuning(**tuning)

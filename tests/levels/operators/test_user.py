@@ -169,6 +169,9 @@ def test_an_image_without_a_compiler_says_what_it_lacks(
         context.library("square.cpp")
     with pytest.raises(RuntimeError, match=r"no ninja, no nvcc"):
         context.build("kernel.cu")
+    with pytest.raises(RuntimeError, match=r"no ninja") as caught:
+        context.build("square.cpp")
+    assert "nvcc" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ set by both, such that they agree.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -163,10 +163,9 @@ def _read_earlier(owner: Any) -> bool:
 
 
 def _read_word() -> str | None:
-    try:
+    with suppress(RuntimeError):
         return str(torch.get_float32_matmul_precision())
-    except RuntimeError:
-        return None
+    return None
 
 
 def _read_own(owner: Any) -> str:
