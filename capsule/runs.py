@@ -32,6 +32,7 @@ class Run:
         not_finite: The first NaN or infinity among its values, of a run that has no value for it.
         failure: The attempt that ended it, where that failed.
         started: When the process of its final attempt was started, ISO 8601 UTC; None without one.
+        interrupted: Number of its attempts that were interrupted; each was tried again.
     """
 
     seed: int
@@ -44,6 +45,7 @@ class Run:
     not_finite: float | None = None
     failure: Attempt | None = None
     started: str | None = None
+    interrupted: int = 0
 
     @property
     def series(self) -> Samples | None:

@@ -110,6 +110,7 @@ def _join_runs(columns: Sequence[Sequence[Run]], rule: Rule) -> Iterator[Run]:
             not_finite=None,
             failure=failures[0] if status == "failed" and failures else None,
             started=max((run.started for run in runs if run.started is not None), default=None),
+            interrupted=sum(run.interrupted for run in runs),
         )
 
 

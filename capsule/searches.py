@@ -98,4 +98,5 @@ def _runs(
             trajectory=trajectories.pop() if len(trajectories) == 1 else None,
             failure=failures[0] if status == "failed" and failures else None,
             started=max((run.started for run in runs if run.started is not None), default=None),
+            interrupted=sum(run.interrupted for run in runs),
         )

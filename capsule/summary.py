@@ -159,6 +159,7 @@ def metric_runs(record: Record) -> Mapping[str, MetricRuns]:
 
 def _make_metrics(record: Record) -> dict[str, MetricRuns]:
     final = {attempt.trial: attempt for attempt in record.attempts if final_outcome(attempt)}
+    interrupted = Counter(one.trial for one in record.attempts if not final_outcome(one))
     samples: dict[str, list[Samples]] = {}
     for line in record.samples:
         attempt = final.get(line.trial)
@@ -176,7 +177,9 @@ def _make_metrics(record: Record) -> dict[str, MetricRuns]:
     metrics = {}
     for subject, planned in subjects.items():
         benchmark, _, framework = subject.split("/")
-        trials = [_trial(trial, final.get(trial["id"])) for trial in planned]
+        trials = [
+            _trial(trial, final.get(trial["id"]), interrupted[trial["id"]]) for trial in planned
+        ]
         for metric in benchmarks[benchmark].due(framework):
             path = f"{subject}/{metric.name}"
             own = trials
@@ -211,9 +214,10 @@ class _Trial(NamedTuple):
     otherwise: RunStatus
     failure: Attempt | None
     started: str | None
+    interrupted: int
 
 
-def _trial(planned: Mapping[str, Any], attempt: Attempt | None) -> _Trial:
+def _trial(planned: Mapping[str, Any], attempt: Attempt | None, interrupted: int) -> _Trial:
     completed = attempt is not None and attempt.outcome == "completed"
     is_resumed = attempt is not None and attempt.resumed_after is not None
     return _Trial(
@@ -225,6 +229,7 @@ def _trial(planned: Mapping[str, Any], attempt: Attempt | None) -> _Trial:
         otherwise="missing" if attempt is None or (completed and is_resumed) else "failed",
         failure=attempt if attempt is not None and attempt.outcome == "failed" else None,
         started=attempt.started if attempt else None,
+        interrupted=interrupted,
     )
 
 
@@ -251,7 +256,8 @@ def _energy_runs(trials: Sequence[_Trial], joules: Mapping[str, float]) -> list[
 
 def _run(trial: _Trial, samples: tuple[Samples, ...], value: float | None) -> Run:
     run: Any = Draft()
-    run.trial, run.seed, run.seed_source, completed, otherwise, run.failure, run.started = trial
+    run.trial, run.seed, run.seed_source, completed, otherwise, *rest = trial
+    run.failure, run.started, run.interrupted = rest
     run.trajectory = run.not_finite = None
     if completed and value is not None:
         run.status, run.value, run.samples = "ok", value, samples

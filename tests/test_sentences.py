@@ -159,7 +159,17 @@ def calls() -> Iterator[tuple[str, Templates[object], str, set[str | None]]]:
                     )
 
 
-NAMES = {"NOTES", "WARNINGS", "CHANGES", "REFUSALS", "JUDGEMENTS", "WHOLE", "ADVICE", "SPREADS"}
+NAMES = {
+    "NOTES",
+    "WARNINGS",
+    "CHANGES",
+    "REFUSALS",
+    "JUDGEMENTS",
+    "WHOLE",
+    "ADVICE",
+    "SPREADS",
+    "RATES",
+}
 
 
 def test_each_place_says_a_text_with_its_facts_and_each_text_is_said() -> None:

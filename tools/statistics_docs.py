@@ -2,6 +2,7 @@
 
     python tools/statistics_docs.py [--repetitions N] [--jobs N]     all of it: half an hour
     python tools/statistics_docs.py --computed                       what needs no simulation
+    python tools/statistics_docs.py --designs                        rows on whole designs: hours
 
 Text between two markers of one name is replaced, the rest of the pages is left alone. Plots are
 drawn from the tables that stand in the pages. Ends with 1 when a row of the acceptance table misses
@@ -15,7 +16,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,9 @@ from capsule.manifest.model import PRESETS
 COMMAND = "python tools/statistics_docs.py"
 FOLDER = ROOT / "docs" / "explanation"
 EXAMPLES = FOLDER / "statistics-examples.md"
-PAGES = (FOLDER / "statistics.md", FOLDER / "statistics-other-rules.md", EXAMPLES)
+PAGES = tuple(
+    FOLDER / f"statistics{name}.md" for name in ("", "-measured", "-other-rules", "-examples")
+)
 FIGURES = FOLDER / "statistics"
 _ALPHA = 0.05
 # that of a capsule whose author plans no looks: the first of two
@@ -64,17 +67,28 @@ def simulated_parts(
         second: Those of the worst cells of the acceptance table from another seed.
         repetitions: Of a cell.
     """
-    stamp = (
-        f"{repetitions} simulations a cell (standard error"
-        f" {verdicts.standard_error(5, repetitions):.2f} percentage points at a rate of 5 %), seed"
-        f" {populations.SEED}."
-    )
     parts = {
-        "acceptance": _acceptance(results, second, repetitions),
+        "acceptance": _acceptance(acceptance.rows(), results, second, repetitions),
         "power": _power(results, "REPRODUCED"),
         "power-different": _power(results, "DIFFERENT"),
     }
-    return {name: f"{text}\n\n{stamp}" for name, text in parts.items()}
+    return {name: _stamp(text, repetitions) for name, text in parts.items()}
+
+
+def design_parts(
+    results: Mapping[Any, Figures], second: Mapping[Any, Figures], repetitions: int
+) -> dict[str, str]:
+    """The rows on whole designs; arguments as of `simulated_parts`."""
+    text = _acceptance(acceptance.design_rows(), results, second, repetitions)
+    return {"designs": _stamp(text, repetitions)}
+
+
+def _stamp(text: str, repetitions: int) -> str:
+    return (
+        f"{text}\n\n{repetitions} simulations a cell (standard error"
+        f" {verdicts.standard_error(5, repetitions):.2f} percentage points at a rate of 5 %), seed"
+        f" {populations.SEED}."
+    )
 
 
 def read() -> str:
@@ -130,7 +144,7 @@ def _pattern(name: str) -> str:
 
 
 def _command(name: str) -> str:
-    option = " --computed" if name in COMPUTED else ""
+    option = " --computed" if name in COMPUTED else " --designs" if name == "designs" else ""
     return f"\n\n<sub>`{COMMAND}{option}`</sub>\n"
 
 
@@ -188,14 +202,18 @@ COMPUTED: Mapping[str, Callable[[], str]] = {
 
 
 def _acceptance(
-    results: Mapping[Any, Figures], second: Mapping[Any, Figures], repetitions: int
+    rows: Sequence[acceptance.Row],
+    results: Mapping[Any, Figures],
+    second: Mapping[Any, Figures],
+    repetitions: int,
 ) -> str:
     lines = []
-    for row in acceptance.rows():
+    for row in rows:
         if row.name.startswith("time of"):
             continue  # that of one machine
         figure, cell = row.worst(results)
-        again = row.of(cell, second) if cell in second else figure
+        is_repeated = cell in second and not row.of_all
+        again = row.of(cell, second) if is_repeated else figure
         shown = verdicts.show_interval(figure, row.unit, repetitions)
         beside = verdicts.show_interval(again, row.unit, verdicts.in_second(repetitions))
         lines.append((row.name, f"{cell}", row.bound or "shown only", shown, beside))
@@ -241,12 +259,16 @@ def _power_chart(page: str, name: str, title: str) -> str:
 
 
 def _simulate(
-    repetitions: int, jobs: int, file: Path | None
+    cells: Sequence[Any],
+    rows: Sequence[acceptance.Row],
+    repetitions: int,
+    jobs: int,
+    file: Path | None,
 ) -> tuple[dict[Any, Figures], dict[Any, Figures]]:
     """The figures of every cell, and those of the worst ones from another seed."""
     kept = json.loads(file.read_text()) if file and file.exists() else {}
 
-    def measure(wanted: Iterable[Any], times: int, seed: int) -> dict[Any, Figures]:
+    def measure(wanted: Sequence[Any], times: int, seed: int) -> dict[Any, Figures]:
         there = kept.setdefault(f"{times} repetitions, seed {seed}", {})
         missing = [cell for cell in wanted if _key(cell) not in there]
         new = verdicts.measure(missing, times, jobs, seed=seed)
@@ -255,8 +277,8 @@ def _simulate(
             file.write_text(json.dumps(kept))
         return {cell: there[_key(cell)] for cell in wanted}
 
-    first = measure(cells(), repetitions, populations.SEED)
-    again = acceptance.worst_cells(acceptance.rows(), first)
+    first = measure(cells, repetitions, populations.SEED)
+    again = acceptance.worst_cells(rows, first)
     return first, measure(again, verdicts.in_second(repetitions), populations.SECOND_SEED)
 
 
@@ -266,22 +288,23 @@ def _key(cell: object) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=verdicts.REPETITIONS)
+    parser.add_argument("--repetitions", type=int)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--computed", action="store_true", help="leave the simulated parts alone")
+    parser.add_argument("--designs", action="store_true", help="the rows on whole designs: hours")
     parser.add_argument("--figures", type=Path, help="JSON file of what was simulated already")
     arguments = parser.parse_args()
     parts = {name: compute() for name, compute in COMPUTED.items()}
     missed: list[str] = []
     if not arguments.computed:
-        number = arguments.repetitions
-        results, second = _simulate(number, arguments.jobs, arguments.figures)
-        parts |= simulated_parts(results, second, number)
-        missed = [
-            row.name
-            for row in acceptance.rows()
-            if not verdicts.keeps(row, results, second, number)
-        ]
+        rows = acceptance.design_rows() if arguments.designs else acceptance.rows()
+        wanted = [cell for row in rows for cell in row.cells] if arguments.designs else cells()
+        usual = verdicts.DESIGN_REPETITIONS if arguments.designs else verdicts.REPETITIONS
+        number = arguments.repetitions or usual
+        results, second = _simulate(wanted, rows, number, arguments.jobs, arguments.figures)
+        make = design_parts if arguments.designs else simulated_parts
+        parts |= make(results, second, number)
+        missed = [row.name for row in rows if not verdicts.keeps(row, results, second, number)]
     write(parts)
     FIGURES.mkdir(exist_ok=True)
     for name, text in figures(read()).items():

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import designs
 import populations
 from cells import (
     CLAIMS,
@@ -55,6 +56,7 @@ class Row:
         at_least: Whether the figure must reach the limit instead of keeping below.
         pick: Which of the figures is the row's: for a limit from below the lowest by default.
         unit: What follows the figure.
+        of_all: Whether the figure is made of all cells, so that no single cell repeats it.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Row:
     at_least: bool = False
     pick: Callable[..., tuple[float, int]] | None = None
     unit: str = " %"
+    of_all: bool = False
 
     def worst(self, figures: Mapping[Any, Figures]) -> tuple[float, Any]:
         """The figure farthest towards the limit, and its cell."""
@@ -122,12 +125,41 @@ def rows() -> list[Row]:
     ]
 
 
+def design_rows() -> list[Row]:
+    """The rows on whole designs, which take hours: where a rate is printed, it is true.
+
+    Where the runs of two sides look different, the limits are those of the sentence below a verdict
+    (`capsule/verdict/words/rates.py`), and half a point.
+    """
+    both = ("REPRODUCED", "DIFFERENT")
+    covering = designs.covering()
+    alike = [one for one in covering if one.sides in designs.ALIKE]
+    real = [one for one in covering if one.sides not in designs.ALIKE]
+    uncovered = [designs.Uncovered(reason) for reason in designs.UNCOVERED]
+    name = "designs with a rate, truth on the margin"
+    return [
+        Row(f"{name}, two sides alike: either wrong verdict", alike, both, BOUND),
+        Row(f"{name}, two real populations: either wrong verdict", real, both, 25.5),
+        Row(f"{name}, two real populations, on average: the worse wrong verdict", real, both, 10.5,
+            pick=_mean, of_all=True),
+        Row("designs without a row: verdicts with a rate", uncovered, ("printed",), 0),
+    ]  # fmt: skip
+
+
+def _mean(values: Sequence[tuple[float, int]]) -> tuple[float, int]:
+    """The mean over cells of the larger of their figures, and the cell with the largest."""
+    worst: dict[int, float] = {}
+    for figure, index in values:
+        worst[index] = max(figure, worst.get(index, 0.0))
+    return sum(worst.values()) / len(worst), max(worst, key=lambda index: worst[index])
+
+
 def worst_cells(table: Iterable[Row], figures: Mapping[Any, Figures]) -> list[Any]:
     """The cells to be measured again from another seed.
 
     Chosen by the first, each says without favour what the worst of many says by chance.
     """
-    cells = (row.worst(figures)[1] for row in table)
+    cells = (row.worst(figures)[1] for row in table if not row.of_all)
     return [cell for cell in dict.fromkeys(cells) if not isinstance(cell, Check)]
 
 

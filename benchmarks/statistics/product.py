@@ -14,6 +14,7 @@ from typing import Any
 from capsule import verdict
 from capsule.diff import Differences, Pair, Side
 from capsule.manifest import Claim, Margin
+from capsule.origin import Added
 from capsule.record import FrozenClaim
 from capsule.stats import Decision, Interval, Region, Runs, decide, holm, p_beyond, shift
 from capsule.summary import MetricRuns, Run
@@ -170,10 +171,17 @@ def _pair(claim: FrozenClaim, original: MetricRuns, rerun: MetricRuns) -> Pair:
     return Pair(metric=claim.metric, claim=claim, seeds="fresh", original=original, rerun=rerun)
 
 
-def judge_pairs(*pairs: Pair) -> verdict.Verdict:
-    """A whole verdict of runs that are laid beside each other already."""
+def judge_pairs(*pairs: Pair, verifications: int = 1) -> verdict.Verdict:
+    """A whole verdict of runs that are laid beside each other already.
+
+    Args:
+        pairs: The runs of each claim.
+        verifications: How many of them made the re-runs.
+    """
+    added = tuple(Added(id="0" * 64, runs=1) for _ in range(verifications - 1))
+    rerun = replace(_SIDE, added=added)
     return verdict.judge(
         Differences(
-            original=_SIDE, rerun=_SIDE, image="none", changes=(), facts=(), pairs=pairs, notes=()
+            original=_SIDE, rerun=rerun, image="none", changes=(), facts=(), pairs=pairs, notes=()
         )
     )

@@ -2,11 +2,13 @@
 
     python benchmarks/statistics/verdicts.py [--repetitions N] [--jobs N]
     python benchmarks/statistics/verdicts.py --full
+    python benchmarks/statistics/verdicts.py --designs
 
-Ten minutes on two cores, with --full half an hour. Prints for each row the worst figure of all its
-cells, with its interval and beside its limit, and that cell's from a second seed. The quick table
-leaves out whatever counts more relabelings than 6 + 6 runs have. Same figures for any number of
-jobs. Ends with 1 when the interval of a row lies wholly beyond its limit.
+Ten minutes on two cores, with --full half an hour, with --designs hours. Prints for each row the
+worst figure of all its cells, with its interval and beside its limit, and that cell's from a second
+seed. The quick table leaves out whatever counts more relabelings than 6 + 6 runs have; --designs
+prints the rows on whole designs instead. Same figures for any number of jobs. Ends with 1 when the
+interval of a row lies wholly beyond its limit.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from typing import Any
 
 import acceptance
 import populations
-from acceptance import Row, interval, rows
+from acceptance import Row, design_rows, interval, rows
 from cells import Capsules, Counted, Curves, Family, Figures
 from exactness import Check
 from guards import Distribution, FailureMargin, Failures, RatioFromPaper
@@ -32,6 +34,7 @@ from guards import Distribution, FailureMargin, Failures, RatioFromPaper
 from capsule.stats.permutation import can_count
 
 REPETITIONS = 2000
+DESIGN_REPETITIONS = 200
 QUICK_REPETITIONS = 800
 _QUICK_RELABELINGS = math.comb(12, 6)
 
@@ -89,7 +92,9 @@ def keeps(
     figure, cell = row.worst(figures)
     if not row.keeps(figure, repetitions):
         return False
-    return cell not in second or row.keeps(row.of(cell, second), in_second(repetitions))
+    return (
+        row.of_all or cell not in second or row.keeps(row.of(cell, second), in_second(repetitions))
+    )
 
 
 def _measure_cell(cell: Any, *, repetitions: int, seed: int) -> Figures:
@@ -123,10 +128,14 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, help="in each cell")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--full", action="store_true", help="every cell: half an hour")
+    parser.add_argument("--designs", action="store_true", help="the rows on whole designs: hours")
     arguments = parser.parse_args()
     began = time.perf_counter()
-    number = arguments.repetitions or (REPETITIONS if arguments.full else QUICK_REPETITIONS)
+    usual = REPETITIONS if arguments.full else QUICK_REPETITIONS
     whole = rows() if arguments.full else shorten(rows())
+    if arguments.designs:
+        usual, whole = DESIGN_REPETITIONS, design_rows()
+    number = arguments.repetitions or usual
     table = [have_fewer_cases(row, number) for row in whole]
     figures = measure((cell for row in table for cell in row.cells), number, arguments.jobs)
     again = acceptance.worst_cells(table, figures)
@@ -139,7 +148,7 @@ def main() -> int:
         f" at a rate of 5 %), seed {populations.SEED}, and {in_second(number)}, seed"
         f" {populations.SECOND_SEED}; {len(figures)} cells, {seconds:.0f} s"
     )
-    if not arguments.full:
+    if not (arguments.full or arguments.designs):
         print("left out: what counts more relabelings than 6 + 6 runs have (--full)")
     print(f"rows that miss their limit: {missed}")
     return int(missed > 0)
@@ -156,7 +165,7 @@ def _print_rows(
     for row in table:
         figure, cell = row.worst(figures)
         values = [show_interval(figure, row.unit, repetitions)]
-        if cell in second:
+        if cell in second and not row.of_all:
             again = row.of(cell, second)
             values.append(show_interval(again, row.unit, in_second(repetitions)))
         kept = keeps(row, figures, second, repetitions)

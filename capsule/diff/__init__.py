@@ -13,8 +13,8 @@ from typing import Literal
 from capsule import inventory, origin, quick, summary, sweeps
 from capsule.diff import (
     altered,
+    cautions,
     changes,
-    days,
     devices,
     evidence,
     facts,
@@ -125,6 +125,7 @@ class Differences:
             (under equal seeds and under fresh ones), then one for each metric nobody claimed and
             both sides measured.
         notes: Sentences that a reader of the verdict must see.
+        cautions: Facts that weaken the verdict.
         names: What the sides are called.
     """
 
@@ -135,6 +136,7 @@ class Differences:
     facts: tuple[Fact, ...]
     pairs: tuple[Pair, ...]
     notes: tuple[Note, ...]
+    cautions: tuple[Note, ...] = ()
     names: Names = ROLES
 
 
@@ -163,6 +165,7 @@ def compare(
     if copied := evidence.copy(original, rerun):
         pairs = refuse(pairs, copied)
     sides = _side(original, original_id), _side(rerun, rerun_id)
+    names = ROLES if side is None else rounds.names(side)
     return Differences(
         original=sides[0],
         rerun=sides[1],
@@ -173,7 +176,8 @@ def compare(
         facts=facts.between(original, rerun),
         pairs=pairs,
         notes=tuple(_notes(original, rerun, sides, relation, pairs)),
-        names=ROLES if side is None else rounds.names(side),
+        cautions=tuple(cautions.notes(original, rerun, pairs, names)),
+        names=names,
     )
 
 
@@ -358,7 +362,6 @@ def _notes(
     yield from _seed_notes(original, rerun, pairs)
     yield from records.of_both(original, rerun, names)
     yield from devices.notes(original, rerun)
-    yield from days.notes(pairs)
     yield from loads.notes(original, rerun, pairs, names)
 
 

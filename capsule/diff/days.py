@@ -1,4 +1,4 @@
-"""Warnings that all runs of one side fall within one day."""
+"""Runs of one side that fall within one day, as those of one allocation do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def notes(pairs: Iterable[Pair]) -> Iterator[Note]:
     Runs under other seeds vary by what the seed decides. What the machine did on that day they
     share, so the spread between them does not show it. The rounds of a pair share it on purpose.
     """
-    judged = [pair for pair in pairs if _is_of_a_machine(pair)]
+    judged = [pair for pair in pairs if is_of_a_machine(pair) and pair.seeds != "pair"]
     sides = (
         ("original", [pair.original for pair in judged]),
         ("re-run", [pair.rerun for pair in judged]),
@@ -37,11 +37,20 @@ def notes(pairs: Iterable[Pair]) -> Iterator[Note]:
         yield words.one_day(spans=spans)
 
 
-def _is_of_a_machine(pair: Pair) -> bool:
+def is_of_a_machine(pair: Pair) -> bool:
+    """Return whether the numbers of a machine are judged by chance."""
     claim, metric = pair.claim, pair.original or pair.rerun
-    if claim is None or metric is None or pair.seeds == "pair" or pair.altered is not None:
+    if claim is None or metric is None or pair.altered is not None or pair.is_moved:
         return False
     return metric.kind == "machine" and claim.type not in _NOT_OF_MACHINES
+
+
+def is_of_one_day(side: MetricRuns | None) -> bool:
+    """Return whether all runs of a side began within one day, as those of one allocation do.
+
+    A record names no allocation: what began within a day counts as one.
+    """
+    return 0 < _span([side]) < _DAY
 
 
 def _span(metrics: Sequence[MetricRuns | None]) -> float:

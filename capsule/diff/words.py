@@ -7,6 +7,9 @@ REFUSALS  why the runs of a metric are no evidence, in the sentence of its judge
 
 from __future__ import annotations
 
+from typing import Literal
+
+from capsule.durations import duration
 from capsule.notes import Note
 from capsule.sentences import Sentence, Templates
 
@@ -161,16 +164,112 @@ NOTES |= {
 
 @NOTES.template("one-day")
 def one_day(*, spans: tuple[tuple[str, str], ...]) -> str:
-    """Word that all runs of a side fall within one day.
+    """Word that all runs of a side fall within one day, as those of one allocation do.
 
     Args:
         spans: Each such side, and the duration of its runs.
     """
     within = ", ".join(f"{side} within {span}" for side, span in spans)
     return (
-        f"all runs on one day ({within}): the spread between them does not show how the machine"
-        " changes from day to day"
+        f"all runs in one allocation or day ({within}): the spread between them does not show how"
+        " the machine changes from day to day, so machine metrics have no error rate"
     )
+
+
+@NOTES.template("interrupted-attempts")
+def interrupted_attempts(*, sides: tuple[tuple[str, int], ...], first: str) -> str:
+    """Word that attempts behind machine metrics were interrupted.
+
+    Args:
+        sides: Each side with such attempts, and their number.
+        first: Trial of the first of them.
+    """
+    counted = ", ".join(f"{attempts} of {side}" for side, attempts in sides)
+    return (
+        f"interrupted attempts, tried again: {counted} (first: {first}). Stopping slow runs changes"
+        " what remains, so machine metrics have no error rate"
+    )
+
+
+@NOTES.template("margin-allows-anything")
+def vague_margins(
+    *,
+    metric: str,
+    claims: int,
+    reason: Literal["mean", "factor", "distance", "constants"],
+    margin: float | None,
+    mean: float | None,
+) -> str:
+    """Word that a margin allows almost anything.
+
+    Args:
+        metric: Name of the metric of the first such claim.
+        claims: Number of such claims.
+        reason: What makes the margin so wide.
+        margin: The margin, None for constants.
+        mean: Mean of the original, None for other reasons.
+    """
+    width = 0.0 if margin is None else margin
+    why = {
+        "mean": f"the margin {width:.3g} is at least the mean, {abs(mean or 0.0):.3g}",
+        "factor": f"the margin is a factor of {width:.3g}",
+        "distance": f"the distance {width:.3g} lets half of all samples move anywhere",
+        "constants": "the constants exclude no possible value",
+    }
+    return f"{_claims(metric, claims)}: {why[reason]}, so almost any re-run is REPRODUCED"
+
+
+@NOTES.template("alpha-large")
+def lax_levels(*, metric: str, claims: int, alpha: float) -> str:
+    """Word that the author allows wrong verdicts more often than usual.
+
+    Args:
+        metric: Name of the metric of the claim with the largest alpha.
+        claims: Number of such claims.
+        alpha: The largest.
+    """
+    return (
+        f"{_claims(metric, claims)}: the author allows wrong verdicts in {100 * alpha:.3g} % of"
+        f" cases (alpha {alpha:g}; usual is 0.05)"
+    )
+
+
+@NOTES.template("failure-margin-large")
+def lax_failures(*, metric: str, claims: int, margin: float) -> str:
+    """Word that the author lets many more runs fail on one side.
+
+    Args:
+        metric: Name of the metric of the claim with the largest failure margin.
+        claims: Number of such claims.
+        margin: The largest.
+    """
+    return (
+        f"{_claims(metric, claims)}: the author lets the shares of failed runs differ by up to"
+        f" {100 * margin:.3g} points (failure_margin {margin:g})"
+    )
+
+
+@NOTES.template("trials-too-fast")
+def hasty_trials(*, hasty: int, trials: int, first: str, seconds: float, usual: float) -> str:
+    """Word that trials took less than a tenth of the original's time.
+
+    Args:
+        hasty: Number of such trials.
+        trials: Number of compared trials.
+        first: Id of the first such trial.
+        seconds: Time of the first such trial.
+        usual: Median time of the original's trials of the same subject, in seconds.
+    """
+    return (
+        f"{hasty} of {trials} trials of the re-run took less than a tenth of the original's time"
+        f" (first: {first}, {duration(seconds)} instead of {duration(usual)}). Check that they did"
+        " the whole work"
+    )
+
+
+def _claims(metric: str, claims: int) -> str:
+    more = claims - 1
+    return f"{metric} and {more} more claim{'s' * (more > 1)}" if more else metric
 
 
 NOTES |= {

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from capsule.stats.looks import default_alpha, nominal_alpha
     from capsule.stats.margin import c4
     from capsule.stats.multiplicity import holm, p_beyond, p_beyond_of_pairs
+    from capsule.stats.outliers import has_outlier
     from capsule.stats.planning import (
         narrowest_margin,
         narrowest_paired_margin,
@@ -48,13 +49,12 @@ if TYPE_CHECKING:
         percentile_interval,
         variation,
     )
-    from capsule.stats.signs import FEWEST_BLOCKS, UNLIKE_RATE, blocks
+    from capsule.stats.signs import FEWEST_BLOCKS, blocks
     from capsule.stats.summaries import Summary, summary_part, summary_shift
 
 __all__ = [
     "FEWEST_BLOCKS",
     "MOST_SAMPLES",
-    "UNLIKE_RATE",
     "Answer",
     "Curve",
     "CurveDecision",
@@ -77,6 +77,7 @@ __all__ = [
     "effective_sample_size",
     "failure_bound",
     "fisher_more",
+    "has_outlier",
     "holm",
     "location",
     "median_interval",
@@ -125,7 +126,6 @@ _HOMES = {
     "Runs": "runs",
     "Shares": "distribution",
     "Summary": "summaries",
-    "UNLIKE_RATE": "signs",
     "Word": "decision",
     "blocks": "signs",
     "c4": "margin",
@@ -136,6 +136,7 @@ _HOMES = {
     "effective_sample_size": "series",
     "failure_bound": "failures",
     "fisher_more": "failures",
+    "has_outlier": "outliers",
     "holm": "multiplicity",
     "location": "interval",
     "median_interval": "series",

@@ -22,7 +22,7 @@ from capsule.diff import Differences
 from capsule.freezing import freeze
 from capsule.notes import Note
 from capsule.sentences import Sentence, extend
-from capsule.verdict import claim, words
+from capsule.verdict import claim, rates, words
 from capsule.verdict.further import Further, advise_further
 from capsule.verdict.model import (
     POWERS,
@@ -63,7 +63,11 @@ def judge(differences: Differences) -> Verdict:
     tells: a number that is not planned counts as a further look of a plan of five.
     """
     judged = [claim.judge(pair) for pair in differences.pairs]
-    claims = _with_holm([one for one in judged if one.claim is not None])
+    claims = rates.mark(
+        _with_holm([one for one in judged if one.claim is not None]),
+        [pair for pair in differences.pairs if pair.claim is not None],
+        verifications=1 + len(differences.rerun.added),
+    )
     word, sentence = _capsule(claims)
     return Verdict(
         word=word,

@@ -160,6 +160,8 @@ class Judged:
         superiority: Probability that a run of the re-run is higher than one of the original, ties
             counted half; informational.
         look: Planned look of the judgement; None for a claim that is judged once.
+        no_rate: Reason why no error rate holds; None if the rate of either wrong word is `alpha`,
+            and for a claim that decides nothing.
         failure: End of the failed runs, if these decide the word or forbid REPRODUCED.
         fault: Obstacle, if the claim could not be run; `device` if the device cannot run it.
         sentence: The judgement in words.
@@ -194,6 +196,7 @@ class Judged:
     p_zero: float | None = None
     superiority: float | None = None
     look: Look | None = None
+    no_rate: Sentence | None = None
     failure: str | None = None
     fault: Fault | Literal["device"] | None = None
     sentence: Sentence = _UNSAID

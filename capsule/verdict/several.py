@@ -7,14 +7,14 @@ this needs no correction. DIFFERENT is corrected by Holm's method over the pairs
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from capsule import stats
 from capsule.diff import Side
 from capsule.diff.several import Several, label
 from capsule.sentences import Sentence, extend
-from capsule.verdict import _EXIT_CODES, judge, spread, words
+from capsule.verdict import _EXIT_CODES, judge, rates, spread, words
 from capsule.verdict.model import Verdict, Word
 from capsule.verdict.spread import Spread
 
@@ -64,7 +64,10 @@ class SeveralVerdict:
 
 def judge_several(several: Several) -> SeveralVerdict:
     """Judge every pair, then the whole; a pure function of the records."""
-    verdicts = [judge(pair) for pair in several.pairs]
+    verdicts = [
+        replace(verdict, claims=rates.mark_chain(verdict.claims, len(several.pairs)))
+        for verdict in map(judge, several.pairs)
+    ]
     pairs = tuple(_with_holm(verdicts))
     word, sentence = _whole(pairs)
     sentence = reduce(_add_changes, pairs, sentence)
@@ -80,6 +83,12 @@ def judge_several(several: Several) -> SeveralVerdict:
 def exit_code(verdict: SeveralVerdict) -> int:
     """Return the exit code of `capsule diff` for several capsules; the same as for two."""
     return _EXIT_CODES[verdict.word]
+
+
+def error_rate(verdict: SeveralVerdict) -> Sentence | None:
+    """Return the rate of a wrong verdict, where DIFFERENT is corrected for the number of pairs."""
+    claims = (one for pair in verdict.pairs for one in pair.verdict.claims)
+    return rates.summarize(claims, is_of_pairs=True)
 
 
 def _with_holm(verdicts: Sequence[Verdict]) -> Iterator[JudgedPair]:

@@ -9,7 +9,6 @@ from capsule import diff, verdict
 from capsule.manifest import Claim, Margin
 from capsule.record import Record
 from capsule.summary import run_values
-from tests.support.judging import codes
 from tests.support.records import LOSS, make_record
 
 FRESH = (101, 102, 103, 104, 105)
@@ -39,24 +38,24 @@ def claim_on(metric: str, **changes: object) -> Claim:
 
 
 def test_numbers_of_a_machine_from_one_day_are_told_with_how_long_it_took() -> None:
-    (note,) = [one for one in compared(claim_on(STEP), hours=1).notes if one.code == "one-day"]
+    (note,) = [one for one in compared(claim_on(STEP), hours=1).cautions if one.code == "one-day"]
     assert "original within" in note.sentence
     assert "re-run within" in note.sentence
 
 
 def test_a_side_of_several_days_is_not_named() -> None:
     differences = compared(claim_on(STEP), hours=6, hours_here=0.5)
-    (note,) = [one for one in differences.notes if one.code == "one-day"]
+    (note,) = [one for one in differences.cautions if one.code == "one-day"]
     assert "original" not in note.sentence
     assert "re-run within" in note.sentence
-    assert "one-day" not in codes(compared(claim_on(STEP), hours=6))
+    assert not compared(claim_on(STEP), hours=6).cautions
 
 
 @pytest.mark.parametrize(
     "claim", [claim_on(LOSS), claim_on(STEP, type="ratio", margin=None)], ids=["seeds", "reported"]
 )
 def test_what_seeds_decide_or_nobody_judges_needs_no_day(claim: Claim) -> None:
-    assert "one-day" not in codes(compared(claim, hours=1))
+    assert not compared(claim, hours=1).cautions
 
 
 def test_a_clock_that_nobody_can_read_is_no_clock() -> None:
@@ -65,4 +64,4 @@ def test_a_clock_that_nobody_can_read_is_no_clock() -> None:
     attempts = tuple(dataclasses.replace(one, started="yesterday") for one in there.attempts)
     here = make_record(seeds=FRESH, fresh=FRESH, verifies="a" * 64)
     differences = diff.compare(dataclasses.replace(there, attempts=attempts), here)
-    assert all("original within" not in note.sentence for note in differences.notes)
+    assert all("original within" not in note.sentence for note in differences.cautions)

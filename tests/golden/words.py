@@ -32,6 +32,7 @@ TABLES: dict[str, Templates[Any]] = {
     "verdicts": verdicts.WHOLE,
     "advice": verdicts.ADVICE,
     "a metric over several machines": verdicts.SPREADS,
+    "error rates": verdicts.RATES,
 }
 # where one that any type gives would read like no sentence of ours
 SAMPLES: dict[str, Fact] = {

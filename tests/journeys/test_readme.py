@@ -45,7 +45,12 @@ def enter(user: User, block: str, code: int = 0) -> str:
 
 
 def assert_printed(shown: str, printed: str) -> None:
-    """Each line that is shown was printed, but for its numbers."""
+    """Each line that is shown was printed, but for its numbers.
+
+    Of sides that look unlike by chance no error rate is printed.
+    """
+    if "none for 1 claim" in printed:
+        shown = re.sub(r"^error rate .*\n {13}.*$", "...", shown, flags=re.M)
     for line in shown.splitlines():
         assert line == "..." or mask(line) in mask(printed), (line, printed)
 

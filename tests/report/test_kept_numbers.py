@@ -34,7 +34,7 @@ TEXTS = {
 }
 """Paths in the JSON of a verb at which a text for people stands."""
 
-FREE = frozenset(("tool", "code", "label"))
+FREE = frozenset(("tool", "code", "label", "cautions", "error_rate", "no_error_rate"))
 """Keys that may differ, be added or go, wherever they stand."""
 
 VERSIONS = sorted(path.name for path in KEPT.iterdir() if path.is_dir())

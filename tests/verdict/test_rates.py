@@ -18,6 +18,7 @@ import scipy.stats
 import statistics_docs
 import verdicts
 from cells import Capsules, Counted, Curves, Equivalence, Family, Figures, Looks
+from designs import Design, Uncovered
 from exactness import CHECKS, Check
 from guards import Distribution, FailureMargin, Failures, FromPaper, RatioFromPaper
 
@@ -31,6 +32,7 @@ FEW = {
     **dict.fromkeys((Counted, Distribution, Family, FromPaper, Looks, RatioFromPaper), 100),
     **dict.fromkeys((Capsules, FailureMargin, Failures), 60),
     Curves: 40,
+    **dict.fromkeys((Design, Uncovered), 20),
 }
 PAGE = statistics_docs.read()
 ROWS = {row.name: row for row in acceptance.rows()}
@@ -81,7 +83,11 @@ def thin_out(row: acceptance.Row, most: int) -> Sequence[Cell]:
     return random.Random(len(row.cells)).sample(row.cells, min(most, len(row.cells)))
 
 
-COUNTED = [row for row in ROWS.values() if row.limit is not None and row.unit]
+COUNTED = [
+    row
+    for row in (*ROWS.values(), *acceptance.design_rows())
+    if row.limit is not None and row.unit and not row.of_all
+]
 
 
 @pytest.mark.parametrize("most", pin_first([1, 6]))

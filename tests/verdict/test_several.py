@@ -309,7 +309,7 @@ def test_every_field_of_the_schema_is_required() -> None:
                 yield from objects(inner)
 
     nodes = list(objects(schema.load("several-1")))
-    assert len(nodes) == 9
+    assert len(nodes) == 10
     for node in nodes:
         assert sorted(node["required"]) == sorted(node["properties"])
 

@@ -11,7 +11,8 @@ from capsule.jsons import Json
 from capsule.manifest import Claim
 from capsule.notes import Note
 from capsule.record import FrozenClaim
-from capsule.verdict import POWERS, Advice, Counts, Judged, Look, Verdict, exit_code
+from capsule.sentences import Fact, Facts, Sentence
+from capsule.verdict import POWERS, Advice, Counts, Judged, Look, Verdict, exit_code, rates
 
 FORMAT = "capsule-comparison/1"
 
@@ -34,6 +35,8 @@ def verdict_to_json(verdict: Verdict, next_command: str | None = None) -> dict[s
         "exit_code": exit_code(verdict),
         "code": verdict.sentence.code,
         "sentence": verdict.sentence,
+        "cautions": [_caution(note) for note in differences.cautions],
+        "error_rate": sentence_to_json(rates.summarize(verdict.claims)),
         "sides": {
             "original": side_to_json(differences.original),
             "rerun": side_to_json(differences.rerun),
@@ -59,6 +62,28 @@ def notes_to_json(notes: tuple[Note, ...]) -> list[Json]:
     return [{"code": note.code, "sentence": note.sentence} for note in notes]
 
 
+def _caution(note: Note) -> dict[str, Json]:
+    facts = facts_to_json(note.facts or ())
+    return {"code": note.code, "facts": facts, "sentence": note.sentence}
+
+
+def sentence_to_json(sentence: Sentence | None) -> dict[str, Json] | None:
+    """A sentence with its code and facts, as every document tells it."""
+    if sentence is None:
+        return None
+    facts = facts_to_json(sentence.facts)
+    return {"code": sentence.code, "facts": facts, "sentence": str(sentence)}
+
+
+def facts_to_json(facts: Facts) -> dict[str, Json]:
+    """The facts of a sentence by their names."""
+    return {name: _list(fact) for name, fact in facts}
+
+
+def _list(fact: Fact) -> Json:
+    return [_list(part) for part in fact] if isinstance(fact, tuple) else fact
+
+
 def _judgement(judged: Judged) -> dict[str, Json]:
     return {
         "metric": judged.metric,
@@ -80,6 +105,8 @@ def _judgement(judged: Judged) -> dict[str, Json]:
         "p_zero": round_digits(judged.p_zero),
         "superiority": round_digits(judged.superiority),
         "look": _look(judged.look) if judged.look else None,
+        "error_rate": judged.alpha if judged.decisive and judged.no_rate is None else None,
+        "no_error_rate": sentence_to_json(judged.no_rate),
         "failure": judged.failure,
         "fault": judged.fault,
         "seeds": judged.seeds,

@@ -8,11 +8,12 @@ from capsule.jsons import Json
 from capsule.report.documents.comparison import (
     notes_to_json,
     round_digits,
+    sentence_to_json,
     side_to_json,
     verdict_to_json,
 )
 from capsule.verdict.model import Counts
-from capsule.verdict.several import JudgedPair, SeveralVerdict, exit_code
+from capsule.verdict.several import JudgedPair, SeveralVerdict, error_rate, exit_code
 from capsule.verdict.spread import Spread
 
 FORMAT = "capsule-several/1"
@@ -31,6 +32,7 @@ def several_to_json(verdict: SeveralVerdict) -> dict[str, Json]:
         "exit_code": exit_code(verdict),
         "code": verdict.sentence.code,
         "sentence": verdict.sentence,
+        "error_rate": sentence_to_json(error_rate(verdict)),
         "sides": [
             {"label": label(index), **side_to_json(side)}
             for index, side in enumerate(verdict.sides)

@@ -16,11 +16,10 @@ from capsule.report.terminal.agreement import Claimed
 from capsule.report.terminal.claims import ClaimNames, ClaimTable, Row, make_row, needs_sentence
 from capsule.report.terminal.environment import word_environment
 from capsule.report.terminal.facing import describe, describe_rerun, describe_worlds
-from capsule.report.terminal.footing import error_rate
 from capsule.report.terminal.lines import Screen, draw_labelled, draw_line, draw_word
 from capsule.report.terminal.prose import cut, wrap
 from capsule.sentences import Facts
-from capsule.verdict import Advice, ClaimWord, Judged, Verdict
+from capsule.verdict import Advice, ClaimWord, Judged, Verdict, rates
 from capsule.verdict.wording import count
 from capsule.verdict.words import ADVICE
 
@@ -43,7 +42,7 @@ _BEFORE_A_REPORT = "Before reporting DIFFERENT: compare environments (--full), t
 _DESIGN = frozenset({"pair", "runs-added"})
 # where the images are one, and their names are not
 _SAME_BY = {"same-config": "configuration", "same-tree": "root file system's tree"}
-_OF_MACHINES = frozenset({"busy", "one-day", "shared-cores", "oversubscribed"})
+_OF_MACHINES = frozenset({"busy", "shared-cores", "oversubscribed"})
 # by the code of the sentence that says why a claim is reported only
 _ALTERING = {"altered": "--set", "other-device": "--device"}
 # notes of a judgement that its row says as well, or that change nothing for its reader
@@ -72,7 +71,7 @@ def _draw(verdict: Verdict, width: int, plus_minus: str) -> Iterator[Text]:
         yield blank
         yield from draw_claims(claims, verdict.differences.names.heads, width, plus_minus)
     yield blank
-    yield from draw_labelled("error rate", error_rate(verdict.claims) or "", width)
+    yield from draw_labelled("error rate", rates.summarize(verdict.claims) or "", width)
     advice = list(advise(verdict, claims))
     for place, line in enumerate(advice):
         yield from draw_labelled("what now" if place == 0 else "", line, width)
@@ -85,7 +84,7 @@ def _draw(verdict: Verdict, width: int, plus_minus: str) -> Iterator[Text]:
 
 
 def draw_heading(verdict: Verdict, width: int) -> Iterator[Text]:
-    """Yield the word and what was measured, the reason for the word, and what ranks formed."""
+    """Yield the word and what was measured, its reason, what weakens it, and what ranks formed."""
     differences = verdict.differences
     if _is_disjoint(differences):
         yield from draw_labelled(
@@ -98,6 +97,8 @@ def draw_heading(verdict: Verdict, width: int) -> Iterator[Text]:
     for code, label in ((REFUSED_VALUE, "refused"), (OTHER_METRIC, "metric")):
         notes = [note.sentence for note in differences.notes if note.code == code]
         yield from draw_some(label, notes, width, most_lines=_REFUSAL_LINES)
+    for note in differences.cautions:
+        yield from draw_labelled("caution", note.sentence, width)
     first, second = differences.names.heads
     sides = (first, differences.original), (second, differences.rerun)
     yield from draw_labelled("world", describe_worlds(sides) or "", width)

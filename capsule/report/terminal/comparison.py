@@ -10,11 +10,10 @@ from capsule.report.terminal.agreement import Claimed
 from capsule.report.terminal.brief import advise, draw_heading, draw_sides
 from capsule.report.terminal.claims import ClaimNames, ClaimTable, make_row
 from capsule.report.terminal.environment import list_facts
-from capsule.report.terminal.footing import error_rate
 from capsule.report.terminal.lines import Screen, draw_labelled, draw_line, draw_word
 from capsule.report.terminal.order import in_time_order
 from capsule.report.terminal.prose import wrap
-from capsule.verdict import ClaimWord, Counts, Judged, Verdict
+from capsule.verdict import ClaimWord, Counts, Judged, Verdict, rates
 from capsule.verdict.wording import number
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def _draw(verdict: Verdict, width: int, plus_minus: str) -> Iterator[Text]:
     if claimed:
         yield from _draw_claims(claimed, width, plus_minus)
         yield blank
-    yield from draw_labelled("error rate", error_rate(verdict.claims) or "", width)
+    yield from draw_labelled("error rate", rates.summarize(verdict.claims) or "", width)
     for line in _failure_rates(verdict):
         yield from draw_labelled("failed runs", line, width)
     yield from draw_labelled("seeds", _word_seeds(verdict), width)

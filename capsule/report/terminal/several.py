@@ -10,13 +10,13 @@ from capsule.report.terminal.claims import ClaimNames, ClaimTable, make_row
 from capsule.report.terminal.lines import Screen, draw_labelled, draw_line
 from capsule.report.terminal.prose import wrap
 from capsule.report.terminal.several_brief import (
+    cautions_of_pairs,
     draw_heading_of_several,
     draw_metrics,
     draw_pairs,
-    error_rate_of_several,
     notes_of_pairs,
 )
-from capsule.verdict.several import JudgedPair, SeveralVerdict
+from capsule.verdict.several import JudgedPair, SeveralVerdict, error_rate
 from capsule.verdict.wording import number
 
 if TYPE_CHECKING:
@@ -44,9 +44,11 @@ def _draw(verdict: SeveralVerdict, width: int, plus_minus: str) -> Iterator[Text
         yield blank
         yield from draw_metrics(verdict.metrics, width, is_full=True)
     yield blank
+    for caution in cautions_of_pairs(verdict.pairs):
+        yield from draw_labelled("caution", caution, width)
     for note in notes_of_pairs(verdict.pairs):
         yield from draw_labelled("note", note, width)
-    yield from draw_labelled("error rate", error_rate_of_several(verdict) or "", width)
+    yield from draw_labelled("error rate", error_rate(verdict) or "", width)
     for sentence in _footing(verdict):
         yield from draw_labelled("note", sentence, width)
 

@@ -11,13 +11,12 @@ from capsule.report.terminal import agreement
 from capsule.report.terminal.brief import choose_notes, draw_claims, draw_some
 from capsule.report.terminal.environment import word_environment
 from capsule.report.terminal.facing import describe, describe_rerun, describe_worlds
-from capsule.report.terminal.footing import error_rate
 from capsule.report.terminal.lines import Screen, draw_labelled, draw_line
 from capsule.report.terminal.naming import ShortNames
 from capsule.report.terminal.prose import wrap
 from capsule.verdict import Verdict
 from capsule.verdict.model import Counts
-from capsule.verdict.several import JudgedPair, SeveralVerdict
+from capsule.verdict.several import JudgedPair, SeveralVerdict, error_rate
 from capsule.verdict.spread import Spread
 from capsule.verdict.wording import count
 
@@ -65,14 +64,15 @@ def _draw(verdict: SeveralVerdict, width: int, plus_minus: str) -> Iterator[Text
     if (left := len(verdict.metrics) - _METRICS) > 0:
         yield draw_line(f"and {count(left, 'more claimed metric')}: --full")
     yield blank
-    yield from draw_labelled("error rate", error_rate_of_several(verdict) or "", width)
+    yield from draw_labelled("error rate", error_rate(verdict) or "", width)
     yield from draw_some("warning", list(notes_of_pairs(verdict.pairs, choose_notes)), width)
 
 
 def draw_heading_of_several(verdict: SeveralVerdict, width: int) -> Iterator[Text]:
-    """Yield the word, what was measured, the reason, and the original."""
+    """Yield the word, what was measured, the reason, what weakens it, and the original."""
     yield from draw_labelled(verdict.word, verdict.sides[0].title, width)
     yield from draw_labelled("", verdict.sentence, width)
+    yield from draw_some("caution", list(cautions_of_pairs(verdict.pairs)), width)
     yield draw_line("")
     yield from draw_labelled("A, original", describe(verdict.sides[0]), width)
     reruns = ((pair.label, pair.verdict.differences.rerun) for pair in verdict.pairs)
@@ -125,6 +125,11 @@ def _value(counts: Counts | None) -> str:
     return f"{agreement.mean(counts)} ({agreement.runs(counts)})"
 
 
+def cautions_of_pairs(pairs: Sequence[JudgedPair]) -> Iterator[str]:
+    """Yield what weakens the verdicts of all pairs, as `notes_of_pairs` yields notes."""
+    return notes_of_pairs(pairs, lambda verdict: verdict.differences.cautions)
+
+
 def notes_of_pairs(
     pairs: Sequence[JudgedPair],
     choose: Callable[[Verdict], Sequence[Note]] = lambda verdict: verdict.differences.notes,
@@ -141,9 +146,3 @@ def notes_of_pairs(
             owners.setdefault(note.sentence, []).append(f"A-{pair.label}")
     for sentence, named in owners.items():
         yield f"{', '.join(named)}: {sentence}"
-
-
-def error_rate_of_several(verdict: SeveralVerdict) -> str | None:
-    """Return the rate of a wrong verdict, where DIFFERENT is corrected for the number of pairs."""
-    claims = (one for pair in verdict.pairs for one in pair.verdict.claims)
-    return error_rate(claims, "any wrong DIFFERENT among the pairs")
