@@ -8,5 +8,5 @@ algorithms      other right algorithms for sums, products and convolutions
 functions       further ones, and the list of all
 right           trials of what is right, and how many broke a bound
 trials          runs them, and has the claims of the shipped manifests judge them
-page            writes the tables
+own             right modules of users
 """

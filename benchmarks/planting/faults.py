@@ -131,6 +131,16 @@ SPOTS: list[tuple[float, float]] = []
 """What each change moved, as `displacement` has it, since this was cleared."""
 
 
+REACHED: list[bool] = []
+"""Holds True once planted code has run, or has answered with what it remembers."""
+
+
+def reach() -> None:
+    """Note that planted code ran."""
+    if not REACHED:
+        REACHED.append(True)
+
+
 def displacement(right: Any, wrong: Any) -> tuple[float, float]:
     """How far a tensor was moved: relative to its L2 norm, and at most in units of rounding.
 
@@ -155,6 +165,7 @@ def _watch(change: Change | None) -> Change | None:
 
     def watched(x: torch.Tensor) -> torch.Tensor:
         changed = change(x)
+        reach()
         if len(SPOTS) < MOST_SPOTS:
             SPOTS.append(displacement(x, changed))
         return changed
@@ -239,6 +250,12 @@ def remember(which: str) -> Change:
     calls = iter(range(10**9))
 
     def changed(x: torch.Tensor) -> torch.Tensor:
+        result = answer(x)
+        if not torch.equal(result, x):
+            reach()
+        return result
+
+    def answer(x: torch.Tensor) -> torch.Tensor:
         call = next(calls)
         zeros = torch.zeros_like(x)
         # another shape would fail, and not be wrong

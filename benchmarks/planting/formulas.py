@@ -10,23 +10,33 @@ from typing import Any
 import torch
 from torch.nn import functional as f
 
-from .faults import Entry, Fault, Plant, as_entry, call_through
+from .faults import Entry, Fault, Plant, as_entry, call_through, reach
 
 Formula = Callable[..., Any]
 
 
 def formula(function: Formula) -> Plant:
     """A plant of a formula of sizes and tensors."""
-    return as_entry(lambda right, sizes: partial(function, sizes))
+    return as_entry(lambda right, sizes: _reaching(partial(function, sizes)))
 
 
 def around(function: Callable[..., Any]) -> Plant:
     """A plant of a function that takes the right one as a function of tensors, then the tensors."""
 
     def make(right: Entry, sizes: Any) -> Callable[..., Any]:
-        return lambda *tensors: function(lambda *t: call_through(right, sizes, t), *tensors)
+        return _reaching(partial(function, lambda *t: call_through(right, sizes, t)))
 
     return as_entry(make)
+
+
+def _reaching(function: Formula) -> Formula:
+    """A function that notes that it ran."""
+
+    def run(*tensors: Any) -> Any:
+        reach()
+        return function(*tensors)
+
+    return run
 
 
 def detached(which: int) -> Plant:

@@ -20,7 +20,18 @@ from capsule.levels.frameworks.torch import networks as native
 from capsule.levels.graphs import apart
 from capsule.levels.graphs.graph import Graph
 
-from .faults import KINDS, PLACES, SIZED, Fault, Plant, in_gradient, in_result, remember, spoil
+from .faults import (
+    KINDS,
+    PLACES,
+    SIZED,
+    Fault,
+    Plant,
+    in_gradient,
+    in_result,
+    reach,
+    remember,
+    spoil,
+)
 from .formulas import around, formula, on_operands
 from .operators import MEMORIES, SIZES
 
@@ -193,7 +204,12 @@ class Planted(native.TorchNetworks):
             batch = next(iter(graph.inputs.values())).shape[0]
             if batch == SMALL_BATCH or graph.name.endswith(" apart"):
                 return call
-            return (lambda *t: tuple(map(torch.zeros_like, function(*t)))), operands
+
+            def zeros(*tensors: Any) -> Any:
+                reach()
+                return tuple(map(torch.zeros_like, function(*tensors)))
+
+            return zeros, operands
         changes: dict[int, Any] = {}
 
         def wrong(*tensors: Any) -> Any:

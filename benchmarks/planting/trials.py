@@ -29,7 +29,7 @@ from capsule.runs import MetricRuns, Run
 from capsule.verdict import claim
 
 from . import networks
-from .faults import SPOTS, Fault, displacement
+from .faults import REACHED, SPOTS, Fault, displacement
 
 SEEDS = (17, 18, 19)
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -45,7 +45,8 @@ class Outcome:
     """What became of one fault in one dtype.
 
     Attributes:
-        word: `caught`, `missed`, or `below` for a fault within rounding.
+        word: `caught`; else `unreached` where the planted code never ran, `below` where all that
+            it moved is within rounding, and `missed`.
         size: How far it moved what it is in, relative to that; median over the seeds. None where
             it shows in later calls alone.
         ratio: The largest error over its bound that any claim saw.
@@ -162,16 +163,31 @@ def measure(
     """The value of each metric with one value, None of a trial that failed."""
     level = 1 if subject in catalog.NETWORKS else 0
     entry = {
-        "id": "trial",
-        "benchmark": "benchmark",
         "level": level,
         job.SUBJECTS[level]: subject,
         "dtype": dtype,
-        "case": "default",
         "parameters": dict(subject_case(subject, case)),
         "repetitions": 4 if level == 0 else 2,
+    }
+    with _planted(fault, framework):
+        return run_entry(framework, entry, seed)
+
+
+def run_entry(framework: Framework, fields: Mapping[str, Any], seed: int) -> Values | None:
+    """The value of each metric with one value of one trial, None of one that failed.
+
+    Args:
+        framework: Where it runs.
+        fields: Those of a job's entry that are not the same for all trials here.
+        seed: The trial's.
+    """
+    entry = {
+        "id": "trial",
+        "benchmark": "benchmark",
+        "case": "default",
         "warmup": 1,
         "datasets": [],
+        **fields,
     }
     document = {
         "format": job.FORMAT,
@@ -191,11 +207,10 @@ def measure(
         if len(line.values) == 1:
             values[line.metric] = line.values[0]
 
-    with _planted(fault, framework):
-        try:
-            run.load_level(level)(trial, framework, Report(write))
-        except (ValueError, RuntimeError, MemoryError):
-            return None
+    try:
+        run.load_level(trial.level)(trial, framework, Report(write))
+    except (ValueError, RuntimeError, MemoryError):
+        return None
     return values
 
 
@@ -290,15 +305,23 @@ class Bench:
         """Three trials with the fault, and what is said of them."""
         right = self.right(fault.subject, fault.case, dtype)
         is_network = fault.subject in catalog.NETWORKS
-        wrong, moved = [], []
+        wrong, moved, reached = [], [], False
         for seed in SEEDS:
             SPOTS.clear()
+            REACHED.clear()
             wrong.append(measure(self.framework, fault.subject, fault.case, dtype, seed, fault))
+            reached |= bool(REACHED)
             spots = list(SPOTS) if is_network else [self._move(fault, dtype, seed)]
             moved += [spot for spot in spots if spot is not None]
         by, ratio = judge(1 if is_network else 0, right, wrong)
-        below = bool(moved) and max(units for _, units in moved) <= ROUNDING
-        word = "below" if below else "caught" if by else "missed"
+        most = max((units for _, units in moved), default=float("inf"))
+        word = "missed"
+        if by:
+            word = "caught"
+        elif not reached:
+            word = "unreached"
+        elif most <= ROUNDING:
+            word = "below"
         later = fault.place == "later calls" or not moved
         size = None if later else median(relative for relative, _ in moved)
         return Outcome(word, size, ratio, by)

@@ -104,8 +104,17 @@ TRAININGS: dict[str, Here | There] = {
     "python benchmarks/faults.py": There(
         test="benchmarks/test_faults.py::test_faults_are_planted_and_counted"
     ),
-    "python benchmarks/faults.py --right 100": There(
+    "python benchmarks/faults.py --right 27 --operators all": There(
         test="benchmarks/test_faults.py::test_what_is_right_breaks_no_bound"
+    ),
+    "python benchmarks/faults.py --right 1 --networks all": There(
+        test="benchmarks/test_faults.py::test_what_is_right_breaks_no_bound"
+    ),
+    "python benchmarks/kernels.py": There(
+        test="benchmarks/test_kernels.py::test_each_listed_operator_runs_by_each_kernel"
+    ),
+    "python benchmarks/modules.py": There(
+        test="benchmarks/test_kernels.py::test_right_modules_in_16_bits_break_no_bound"
     ),
     "capsule run manifests/minis/transformer.json --image docker://... --runtime apptainer": _MINI,
     "capsule verify transformer-mini-....capsule.zip --runtime docker": _MINI,

@@ -5,7 +5,7 @@ Errors relative to bounds of two numbers are not comparable.
 
 from __future__ import annotations
 
-RULER = 2
+RULER = 3
 """Number of the rules of `operators.rounding`, `operators.likely`, `graphs.bounds` and formulas."""
 
 RULED = frozenset(

@@ -5,7 +5,8 @@ and the last timed result and one for other values in the same tensors; of a lar
 may be, one of fewer examples is run beside it. Gradients are held at a few examples beside. The
 reference is the module in float64; it is torch's own, so what is judged is what its operations lose
 in the dtype, and not whether the module is what its author meant. Whether the gradients are those
-of the loss, central differences tell.
+of the loss, central differences tell: of the gradients in the dtype, and of the reference's, which
+no rounding of the dtype excuses.
 """
 
 from __future__ import annotations
@@ -234,7 +235,10 @@ class _Measured:
         label = f"capsule-direction-1\n{self.trial.subject}\n{seed}\n"
         by, gradients, limits = trained.parameters(), results[1:], bounds[1:]
         worst = errors.derivatives(lose, by, gradients, limits, check.step, label)
-        yield Series("gradient_check", (worst,))
+        # those in float32 hold for any weights that it has, such as those of 16 bits
+        narrow = bounds if dtype == "float32" else trained.right(checked, "float32", seed)[1]
+        exact = _check_reference(lose, by, right[1:], narrow, label)
+        yield Series("gradient_check", (errors.largest((worst, exact)),))
         if catalog.FRAMEWORKS[self.framework.name].nodes:
             ratio, share = trained.hold(checked, dtype, seed)
             yield Series("layer_backward_time", tuple(trained.layers(placed, self._clock)))
@@ -300,3 +304,32 @@ class _Measured:
         shapes = [array.shape for array in right]
         name, dtype = self.trial.subject, self.trial.dtype
         return arrays(self.framework, name, dtype, several(results), shapes)
+
+
+def _check_reference(
+    lose: Callable[[list[Any]], tuple[float, float]],
+    by: list[Any],
+    gradients: tuple[Any, ...],
+    bounds: tuple[float, ...],
+    label: str,
+) -> float:
+    """Return `errors.derivatives` of the reference's gradients, with bounds of float64.
+
+    Bounds are sums of unit roundoffs times what does not depend on the dtype, so those of float64
+    are those of float32 times the quotient of both roundoffs. No type has more bits to compute them
+    in.
+
+    Args:
+        lose: See `errors.derivatives`.
+        by: Likewise.
+        gradients: The reference's, in float64.
+        bounds: Of the loss and of each gradient, in float32.
+        label: Names the random direction.
+    """
+    share = errors.ROUNDOFF / ARITHMETIC["float32"].storage
+    loss, *limits = (share * bound for bound in bounds)
+    # the loss and the moved parameters are rounded, too
+    noise = loss + 64 * errors.ROUNDOFF * lose(by)[1]
+    for gradient, array in zip(gradients, by):
+        noise += 4 * errors.ROUNDOFF * float((abs(gradient) * abs(array)).sum())
+    return errors.derivatives(lose, by, gradients, tuple(limits), check.step, label, noise)

@@ -16,13 +16,22 @@ constant, a reciprocal instead of a division, and fused or unfused multiply-add)
     sum of products of n pairs (products of matrices, convolutions)
                     |x| dy + dx |y| + dx dy + (gamma_n + 2 o) |x| |y|,   o as below
     exp, tanh, ...  dx times the derivative + 2 c a |result|,   c = 4: functions off by 4 ulp
+    erf             in float32 and in fewer bits at least `erf_error` in place of 2 c a |result|
     selections (max, relu), copies, changes of shape: dx, nothing new
     store           u |x| + t: the value is rounded to the dtype in memory
     passes          how often the partial sums of a sum may go through memory in the dtype: p times
                     u sum |x||y| more
     halves          see `Rounding.total_by_halves`
 
-numpy documents at most 2.52 ulp for its float32 exponential, CUDA 2, SLEEF's u10 (torch) 1.
+Stated errors of functions, in ulp:
+
+    SLEEF (torch: AVX2, AVX512, Arm)    1.0: names with u10, all that `Vectorized` calls for
+                                        exp, log, tanh, and erf in float64; 3.5: u35 (sin, cos)
+    MKL (torch on x86, contiguous)      1.0: mode VML_HA
+    numpy                               2.52: its float32 exponential
+    CUDA                                2
+
+The error function of float32 is another one: see `erf_error`.
 """
 
 from __future__ import annotations
@@ -32,6 +41,13 @@ from dataclasses import dataclass
 from typing import Any, Callable, Optional, Protocol
 
 FUNCTION_ULPS = 4
+
+SINGLE = 2.0**-24
+"""Unit roundoff of float32, in which functions of 16-bit elements are computed too."""
+
+ERF, ERF_ROUNDINGS = 1.5e-7, 20
+ERF_BETWEEN, ERF_PIECES = (0.9875, 0.99994), 18
+"""See `erf_error`."""
 
 LIKELY = 4
 """L of the rules in `likely`."""
@@ -85,6 +101,39 @@ ARITHMETIC = {
     "bfloat16": Arithmetic(2.0**-8, 2.0**-23, 0.0, 2.0**-126, 8, "float32", "float64", 2),
     "float16": Arithmetic(2.0**-11, 2.0**-23, 0.0, 2.0**-25, 11, "float16", "float64", 2),
 }
+
+
+def erf_error(erf: Any) -> Any:
+    """Return how far an error function in float32 can be off, for its exact sizes in [0, 1].
+
+    torch's vectors (`Vectorized<float>::erf` of AVX2 and AVX512, aten/src/ATen/cpu/vec) and oneDNN
+    (its gelu up to AVX2, and each gradient of it; jit_uni_eltwise_injector.cpp) compute formula
+    7.1.26 of Abramowitz and Stegun (Handbook of Mathematical Functions, 1964), for z >= 0
+
+        erf(z) = 1 - q,   q = t r(t) exp(-z**2),   t = 1 / (1 + p z),   r of degree 4
+
+    which is off by at most 1.5e-7 without any rounding. What q loses is little beside an erf near
+    1, and much beside one near 0. In units of u q, with u = 2**-24 (running error analysis, Higham
+    2002, section 5.1; every operation, constant and fused multiply-add loses at most u of its
+    result):
+
+        exp(-z**2)      3.5, and z**2 for its rounded argument: SLEEF's is off by 1 ulp, which is 2
+                        units; oneDNN's polynomial by 1.6 units, and 1.9 by its own roundings
+        t               2 + p z / (1 + p z), times t (t r(t))' / t r(t) < 3.5
+        r(t)            < 7.7, the sum of all constants and partial sums by their powers of t
+        products        1, and u |erf| for the last sum
+
+    So the error is at most 1.5e-7 + u (|erf| + 20 (1 - |erf|)), where z**2 is more than its share
+    of the 20 but q next to nothing.
+
+    oneDNN's gelu for AVX512 takes a polynomial of degree 5 for each quarter of a binade of its
+    argument x. The terms of those between 2.5 and 4 are far larger than their sum: by the same
+    analysis of its coefficients the errors come to 18 u there, where erf(x / sqrt 2) is in
+    `ERF_BETWEEN`, and to less than 8 u |erf|, which other functions are granted, elsewhere.
+    """
+    formula = ERF + SINGLE * (erf + ERF_ROUNDINGS * (1 - erf))
+    first, last = ERF_BETWEEN
+    return formula + (erf > first) * (erf < last) * (ERF_PIECES * SINGLE - formula)
 
 
 def as_doubles(x: Any, like: Any) -> Any:
@@ -340,7 +389,18 @@ class Rounding:
 
     def erf(self, x: Any) -> Rounded:
         """Return the error function: its derivative is at most 2/sqrt(pi) < 1.2."""
-        return self._function(EXACT.erf(x.value), 1.2 * x.error)
+        value = EXACT.erf(x.value)
+        return self._function(value, 1.2 * x.error + self.erf_excess(value))
+
+    def erf_excess(self, erf: Any) -> Any:
+        """Return how much further than other functions an exact error function can be off."""
+        import numpy
+
+        size = abs(erf)
+        if self._arithmetic.inside < SINGLE:
+            return 0 * size
+        excess = erf_error(size) - 2 * FUNCTION_ULPS * self._inside * size
+        return numpy.where(excess > 0, excess, 0.0)
 
     def bilinear(self, function: Bilinear, x: Any, y: Any, terms: int, passes: int = 0) -> Rounded:
         """Return a sum of products; see the module's rules."""

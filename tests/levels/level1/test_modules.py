@@ -17,6 +17,8 @@ pytest.importorskip("torch")
 
 import torch
 
+from capsule.levels.frameworks.torch import fused, moves
+
 FILE = """
 import torch
 from torch import nn
@@ -210,6 +212,20 @@ def test_a_gradient_that_is_not_the_loss_s_fails_its_check(tmp_path: Path) -> No
     assert max(reported["node_error_ratio"][0], reported["grad_l2_error_ratio"][0]) < 1
 
 
+LACKING = SMALL.replace("return x * 3", "return x * 3 + 0.02 * x.sin()")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_a_backward_that_lacks_a_term_fails_its_check_in_every_dtype(
+    tmp_path: Path, dtype: str
+) -> None:
+    assert LACKING != SMALL
+    reported = train(tmp_path / "net.py", LACKING, dtype)
+    assert reported["gradient_check"][0] > 1
+    # the reference is the module's own, and lacks the same
+    assert max(reported["node_error_ratio"][0], reported["grad_l2_error_ratio"][0]) < 1
+
+
 OPERATION = """
 @torch.library.custom_op("capsule_test::scaled", mutates_args=())
 def scaled(x: torch.Tensor) -> torch.Tensor:
@@ -249,6 +265,75 @@ def test_a_module_that_cannot_be_differentiated_says_why(
     }
     with pytest.raises(ValueError, match=words):
         module.differentiation().right(inputs, "float32", 5)
+
+
+RECURRENT = """
+import torch
+from torch import nn
+
+inputs = {"x": (7, 6), "label": {"below": 3}}
+quality = "accuracy"
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cells, self.last = LAYER, nn.Linear(10, 3)
+
+    def forward(self, x):
+        y, (h, c) = self.cells(x)
+        return self.last(y[:, -1] + y[:, 0] + LEFT)
+
+def network():
+    return Net()
+"""
+LAYERS = {
+    "one": ("nn.LSTM(6, 10, batch_first=True)", "c[0]"),
+    "no bias": ("nn.LSTM(6, 10, batch_first=True, bias=False)", "h[0] * c[0]"),
+    "two layers, two ways": (
+        "nn.LSTM(6, 5, 2, batch_first=True, bidirectional=True)",
+        "torch.cat((h[1], c[2]), 1)",
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_an_lstm_is_trained_and_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, dtype: str
+) -> None:
+    layer, left = LAYERS[name]
+    text = RECURRENT.replace("LAYER", layer).replace("LEFT", left)
+    reported = train(tmp_path / "net.py", text, dtype)
+    assert all(0 < reported[metric][0] < 1 for metric in CHECKS), reported
+    assert reported["bound_share"][0] < (1e-3 if dtype == "float32" else 0.5)
+    if dtype != "float32":
+        return
+    backward = fused.REFERENCES["mkldnn_rnn_layer_backward"]
+
+    def scaled(*operands: Any) -> Any:
+        first, *others = backward(*operands)
+        return (first * 1.001, *others)
+
+    # what is due of it has to agree with what oneDNN computes
+    monkeypatch.setitem(fused.REFERENCES, "mkldnn_rnn_layer_backward", scaled)
+    assert train(tmp_path / "net.py", text, dtype)["node_error_ratio"][0] > 1
+
+
+def test_losses_in_16_bits_are_granted_what_torch_s_kernels_lose_and_no_more() -> None:
+    generator = numpy.random.default_rng(5)
+    x = torch.from_numpy(generator.uniform(-2, 2, (40, 9))).bfloat16()
+    labels = torch.arange(40) % 9
+    logarithms = torch.ops.aten._log_softmax.default
+    mean = torch.ops.aten.nll_loss_forward.default
+    rows = logarithms(x, 1, False)
+    for function, operands in ((logarithms, (x, 1, False)), (mean, (rows, labels, None, 1, -100))):
+        wide = (operands[0].double(), *operands[1:])
+        dues, limits = moves.Limits("bfloat16", "label", 8).find(function, wide, {})
+        result, due, limit = function(*operands), dues[0], limits[0]
+        assert limit is not None
+        result = result[0] if isinstance(result, tuple) else result
+        assert 0 < float((result.double() - due).norm() / limit.norm()) < 1
+        assert float(0.2 * due.norm() / limit.norm()) > 1
 
 
 FEW = """

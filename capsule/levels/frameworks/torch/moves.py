@@ -9,7 +9,22 @@ that it reads is moved by its own size; its error is then, in the words of `grap
 
     L sqrt(n) a (|y| + q) + 8 a |y| + u |y| + t
 
-and that of `Rounding.total_by_halves` beside, of the gradients that a batch normalization sums up.
+and beside it, of some operations what their kernels are known to lose, as at Level 0:
+
+    gradients that a batch normalization sums up    see `Rounding.total_by_halves`
+    gelu and erf in float32 and less                see `rounding.erf_error`
+    layers of an LSTM, whose p steps go through     L sqrt(p) u (|y| + q)
+    memory in the dtype
+    sums in 16 bits that go through memory p times: L sqrt(p) u (|y| + q)
+    gradients of a layer normalization and an
+    embedding, `nll_loss`
+    `log_softmax` in 16 bits                        u (1 + |log s|), as the sum s of exponentials
+                                                    and its logarithm are stored in the dtype
+    what torch computes in 16 bits by k others      (k - 1) u (|y| + q), see `_STEPS`
+
+For `nll_loss` and `log_softmax` see nll_loss_out_frame in aten/src/ATen/native/LossNLL.cpp and
+vec_log_softmax_lastdim in native/cpu/LogSoftmaxKernelImpl.h. Level 0 does not measure these two in
+16 bits (`catalog.frameworks`), but a module has its loss.
 
 Operations that only choose, move or compare have none.
 """
@@ -28,10 +43,10 @@ from torch.utils._pytree import tree_map_only
 from ...graphs.bounds import MARGIN, RUNS
 from ...operators import ARITHMETIC
 from ...operators.likely import TRUNCATED
-from ...operators.rounding import EXCHANGES, FUNCTION_ULPS, LIKELY
+from ...operators.rounding import EXCHANGES, FUNCTION_ULPS, LIKELY, SINGLE, erf_error
 from ...streams import signs
 from ..base import NativeTensor
-from . import drawing
+from . import drawing, fused
 
 _MOVE = 2.0**-20
 _PAIRS = 2
@@ -181,27 +196,48 @@ class Limits:
 
         Bounds are None of what is not real. The operands stay as they are.
         """
-        plain = tensors(function(*_copies(args), **_copies(kwargs)))
-        walks = self._walks(plain, function, args, kwargs)
-        sums = _terms(function, args, walks)
-        halves = function._schema.name.endswith("batch_norm_backward")
-        errors = [
-            None if walk is None else self._error(value, walk, sums, halves=halves)
-            for value, walk in zip(plain, walks)
-        ]
+        name = _name(function)
+        run = fused.REFERENCES.get(name, function)
+        plain = tensors(run(*_copies(args), **_copies(kwargs)))
+        walks = self._walks(plain, run, args, kwargs)
+        sums, passes = _terms(name, args, walks)
+        errors = []
+        for value, walk in zip(plain, walks):
+            error = None
+            if walk is not None:
+                error = self._error(value, walk, sums, passes)
+                error = error + self._lose(name, args, kwargs, value, walk)
+                error = torch.where(torch.isfinite(value), error, 0.0)
+            errors.append(error)
         return plain, errors
 
-    def _error(self, value: NativeTensor, walk: NativeTensor, sums: int, *, halves: bool) -> Any:
+    def _error(self, value: NativeTensor, walk: NativeTensor, sums: int, passes: int) -> Any:
         inside, storage = self._arithmetic.inside, self._arithmetic.storage
         additions = sums if inside == TRUNCATED else LIKELY * sums**0.5
         share = (additions + LIKELY * self._arithmetic.operand / inside) * inside
+        share += LIKELY * passes**0.5 * storage
         size = value.abs()
         functions = (2 * FUNCTION_ULPS * inside + storage) * size
-        error = share * (size + walk) + functions + self._arithmetic.tiny
-        if halves and storage > inside and value.dim() == 1:
-            squares = size**2 / 2 + (EXCHANGES / 2 + 1) * walk**2
-            error = error + LIKELY * storage * squares.sqrt()
-        return torch.where(torch.isfinite(value), error, 0.0)
+        return share * (size + walk) + functions + self._arithmetic.tiny
+
+    def _lose(
+        self, name: str, args: Any, kwargs: Any, value: NativeTensor, walk: NativeTensor
+    ) -> Any:
+        """Return what an operation's kernels lose beside; see the module."""
+        storage, inside = self._arithmetic.storage, self._arithmetic.inside
+        if name.removesuffix("_") in _BY_ERF and inside >= SINGLE:
+            return _lose_by_erf(name, args, kwargs)
+        if storage <= inside:
+            return torch.zeros_like(value)
+        if name.endswith("batch_norm_backward") and value.dim() == 1:
+            squares = value**2 / 2 + (EXCHANGES / 2 + 1) * walk**2
+            return LIKELY * storage * squares.sqrt()
+        if name == "_log_softmax":
+            x, axis = args[:2]
+            return storage * (1 + (x - x.amax(axis, keepdim=True) - value).abs())
+        passes = _stored_sums(name, args, value)
+        times = LIKELY * passes**0.5 + _STEPS.get(name, 1) - 1
+        return times * storage * (value.abs() + walk)
 
     def _walks(
         self, plain: list[NativeTensor], function: Any, args: Any, kwargs: Any
@@ -331,8 +367,50 @@ def is_view(function: Any) -> bool:
 
 def is_exact(function: Any) -> bool:
     """Return whether an operation computes nothing."""
-    name = function._schema.name.rpartition("::")[2]
-    return is_view(function) or name in _EXACT
+    return is_view(function) or _name(function) in _EXACT
+
+
+def _name(function: Any) -> str:
+    """Return the name of an operation of the dispatcher, without its library."""
+    name: str = function._schema.name.rpartition("::")[2]
+    return name
+
+
+_STEPS: Mapping[str, int] = {
+    **dict.fromkeys(("sigmoid_backward", "mse_loss"), 3),
+    **dict.fromkeys(("mse_loss_backward", "huber_loss", "huber_loss_backward"), 4),
+    **dict.fromkeys(("smooth_l1_loss", "smooth_l1_loss_backward"), 4),
+    **dict.fromkeys(("binary_cross_entropy", "binary_cross_entropy_with_logits", "logsumexp"), 5),
+    "binary_cross_entropy_backward": 6,
+}
+"""How many operations torch makes these of in 16 bits, each rounded to the dtype: some for the last
+elements of its vectors alone, as `g * (1 - y) * y` of a sigmoid's gradient."""
+
+
+def _stored_sums(name: str, args: Any, value: NativeTensor) -> int:
+    """Return how often partial sums of a result go through memory in 16 bits."""
+    if name == "native_layer_norm_backward":
+        # the gradients by weight and bias, over all rows
+        return 0 if value.shape == args[1].shape else args[1].numel() // value.numel()
+    if name == "embedding_dense_backward":
+        return int(torch.bincount(args[1].reshape(-1)).max())
+    if name in ("nll_loss_forward", "nll_loss2d_forward"):
+        return int(args[1].numel())
+    return 0
+
+
+_BY_ERF = ("erf", "gelu", "gelu_backward")
+
+
+def _lose_by_erf(name: str, args: Any, kwargs: Any) -> Any:
+    """Return the error of an operation by that of the error function in it."""
+    x = args[1] if name == "gelu_backward" else args[0]
+    if name.startswith("erf"):
+        return erf_error(torch.erf(x).abs())
+    if kwargs.get("approximate", "none") != "none":
+        return torch.zeros_like(x)
+    times = args[0] if name == "gelu_backward" else x
+    return times.abs() / 2 * erf_error(torch.erf(x * 0.5**0.5).abs())
 
 
 _GATHERED = ("embedding_dense_backward", "index_add", "index_put_", "_index_put", "scatter_add")
@@ -341,9 +419,16 @@ _GATHERED = ("embedding_dense_backward", "index_add", "index_put_", "_index_put"
 _CONTRACTED = {"mm": (0, -1), "bmm": (0, -1), "addmm": (1, -1), "baddbmm": (1, -1)}
 
 
-def _terms(function: Any, args: Any, walks: list[NativeTensor | None]) -> int:
-    """Return the largest number of terms in a sum of the results."""
-    name = function._schema.name.rpartition("::")[2]
+def _terms(name: str, args: Any, walks: list[NativeTensor | None]) -> tuple[int, int]:
+    """Return the largest number of terms in a sum of the results, and how often partial sums go
+    through memory in the dtype.
+    """
+    if name in fused.REFERENCES:
+        return fused.count(name, args)
+    return _sum_terms(name, args, walks), 0
+
+
+def _sum_terms(name: str, args: Any, walks: list[NativeTensor | None]) -> int:
     if name in _CONTRACTED:
         place, axis = _CONTRACTED[name]
         return int(args[place].shape[axis])
