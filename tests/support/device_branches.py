@@ -118,6 +118,8 @@ NEAREST: Mapping[str, Sequence[str]] = {
         "levels/test_failures.py",
         "levels/test_determinism.py",
     ),
+    "levels/catalog/schemes": ("manifest/test_schemes.py", "manifest/test_devices.py"),
+    "levels/catalog/training": ("levels/level2/test_tuning.py", "manifest/test_recipes.py"),
     "levels/communicators": ("levels/level3/test_nccl.py",),
     "levels/frameworks/jax": ("levels/frameworks/test_cuda.py",),
     "levels/frameworks/numpy": ("levels/frameworks/test_cuda.py",),
