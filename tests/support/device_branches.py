@@ -140,6 +140,7 @@ NEAREST: Mapping[str, Sequence[str]] = {
     "levels/instruments/between": (*_CLOCK, "levels/test_conditions.py"),
     "levels/instruments/capacity": ("levels/test_doubles.py",),
     "levels/instruments/doubles": ("levels/test_doubles.py",),
+    "levels/instruments/roofs": (*_CLOCK, "levels/test_roofs.py"),
     "levels/instruments/tensor_cores": ("levels/test_tensor_cores.py",),
     "levels/level0": _CLOCK,
     "levels/level1": _CLOCK,
