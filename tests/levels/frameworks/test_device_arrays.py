@@ -168,6 +168,7 @@ def test_along_no_axis_nothing_is_reduced() -> None:
     array = bring(numpy.array([1.0, 2.0]))
     for made in (array.sum(axis=()), array.max(axis=())):
         assert numpy.asarray(made).tolist() == [1.0, 2.0]
+    assert (float(array.sum()), float(array.max())) == (3.0, 2.0)
 
 
 def test_more_bits_than_the_device_has_are_refused_as_such() -> None:
