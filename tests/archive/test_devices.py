@@ -441,7 +441,7 @@ def test_commands_by_hand_ask_for_the_gpus_of_the_run(gpus: int) -> None:
 
 def test_another_reading_of_its_texts_mends_no_run_that_left_its_gpu_unused() -> None:
     unused, done = SEEDS[0], SEEDS[1]
-    made = record(*of_seeds(UNUSED), required=True, failed={unused: "gpu-unused"})
+    made = record(*of_seeds(UNUSED), required=True, failed={unused: "ran-without-gpu"})
     (benchmark,) = made.manifest.benchmarks
     assert isinstance(benchmark.subject, Command)
     benchmark = replace(benchmark, subject=replace(benchmark.subject, injects_seed=False))

@@ -12,9 +12,9 @@ import pytest
 
 from capsule.execute.reports import Journal, TrialReport, merge
 from capsule.levels.catalog import schemes, training
-from tests.execute.test_journal import ONE
 from tests.support import ranks, ranks_faults, trials
 from tests.support.jobs import NEEDS_TORCH
+from tests.support.journal_events import ONE
 from tests.support.ranks import Outcome, Scenario, trial
 from tests.support.ranks_faults import (
     ALLREDUCE,
