@@ -134,7 +134,7 @@ NEAREST: Mapping[str, Sequence[str]] = {
     "levels/frameworks/torch/modules": ("levels/frameworks/test_cuda.py",),
     "levels/frameworks/torch/clock": _CLOCK,
     "levels/frameworks/torch/training": _FEED,
-    "levels/frameworks/torch/transfer": _FEED,
+    "levels/frameworks/torch/transfer": (*_FEED, "levels/frameworks/test_cuda.py"),
     "levels/frameworks/torch/precision": ("levels/frameworks/test_precision.py",),
     "levels/instruments": _CLOCK,
     "levels/instruments/between": (*_CLOCK, "levels/test_conditions.py"),

@@ -14,7 +14,7 @@ import torch
 
 from capsule.levels import frameworks
 from capsule.levels.frameworks.base import FrameworkError
-from capsule.levels.frameworks.torch import Torch, create, modules, precision
+from capsule.levels.frameworks.torch import Torch, create, modules, precision, transfer
 
 
 @pytest.fixture
@@ -146,3 +146,13 @@ def test_other_frameworks_refuse_the_device(name: str) -> None:
     pytest.importorskip(name)
     with pytest.raises(FrameworkError, match=f"{name} has no device 'cuda': .* on CPUs only"):
         frameworks.load(name, "cuda", None, "default")
+
+
+def test_places_of_classes_take_8_bits_where_these_hold_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transfer, "find_stream", lambda _: None)
+    made = transfer.CudaTransfer(torch.device("cuda"), {})
+    for classes, kind in ((256, torch.uint8), (257, torch.int32)):
+        places = made.choose(torch.eye(classes)[[0, classes - 1]])
+        assert (places.dtype, places.tolist()) == (kind, [0, classes - 1])
