@@ -79,6 +79,7 @@ _CLOCK = (
     "levels/test_device_clock.py",
     "levels/test_failures.py",
 )
+_WAITS = (*_CLOCK, "levels/test_device_waits.py")
 _FEED = ("levels/level2/test_device_feed.py", "levels/level2/test_tuning.py")
 _TELEMETRY = (
     "telemetry/test_sources.py",
@@ -136,20 +137,20 @@ NEAREST: Mapping[str, Sequence[str]] = {
     "levels/frameworks/torch/training": _FEED,
     "levels/frameworks/torch/transfer": (*_FEED, "levels/frameworks/test_cuda.py"),
     "levels/frameworks/torch/precision": ("levels/frameworks/test_precision.py",),
-    "levels/instruments": _CLOCK,
+    "levels/instruments": _WAITS,
     "levels/instruments/between": (*_CLOCK, "levels/test_conditions.py"),
     "levels/instruments/capacity": ("levels/test_doubles.py",),
     "levels/instruments/doubles": ("levels/test_doubles.py",),
     "levels/instruments/roofs": (*_CLOCK, "levels/test_roofs.py"),
     "levels/instruments/tensor_cores": ("levels/test_tensor_cores.py",),
-    "levels/level0": _CLOCK,
-    "levels/level1": _CLOCK,
-    "levels/level2": _FEED,
+    "levels/level0": _WAITS,
+    "levels/level1": _WAITS,
+    "levels/level2": (*_FEED, "levels/level2/test_fingerprints.py"),
     "levels/level3": ("levels/level3/test_nccl.py",),
     "levels/library": ("levels/test_regions.py",),
     "levels/operators": ("levels/operators/test_user.py",),
     "levels/recipe": ("levels/test_job.py", "levels/level2/test_tuning.py"),
-    "levels/run": _CLOCK,
+    "levels/run": _WAITS,
     "lint": ("lint/test_places.py", "lint/test_measured.py", "archive/test_devices.py"),
     "manifest": _MANIFEST,
     "manifest/warnings": ("archive/test_devices.py",),
