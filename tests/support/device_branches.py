@@ -151,6 +151,7 @@ NEAREST: Mapping[str, Sequence[str]] = {
     "levels/operators": ("levels/operators/test_user.py",),
     "levels/recipe": ("levels/test_job.py", "levels/level2/test_tuning.py"),
     "levels/run": _WAITS,
+    "levels/seeding": ("levels/test_kept_seeds.py",),
     "lint": ("lint/test_places.py", "lint/test_measured.py", "archive/test_devices.py"),
     "manifest": _MANIFEST,
     "manifest/warnings": ("archive/test_devices.py",),
