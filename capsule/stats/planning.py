@@ -101,7 +101,7 @@ def narrowest_paired_margin(pairs: int, *, alpha: float, power: float) -> float:
         Infinity for fewer than two pairs.
 
     >>> round(narrowest_paired_margin(5, alpha=0.05, power=0.8), 1)
-    2.6
+    2.0
     """
     if pairs < 2:
         return math.inf

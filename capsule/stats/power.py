@@ -128,12 +128,16 @@ def _power_beside(
         cost: How much farther than Welch's the interval reaches.
         df_of: Degrees of freedom, of each side's part of the error and its number of runs.
     """
-    sd_b, n_b = b
-    more, sides = total - n_b, [one for one in (a, b) if one is not None and one[1] >= 2]
-    df = sum(n - 1 for _, n in sides)
-    squares = sum((n - 1) * sd * sd for sd, n in sides)
-    if squares == 0:
+    sides = [one for one in (a, b) if one is not None and one[1] >= 2]
+    # in units of the larger spread: squares of others may leave the range of doubles
+    unit = max((sd for sd, _ in sides), default=0.0)
+    if unit == 0:
         return 1.0
+    truth, seen = truth / unit, seen / unit
+    lower, upper = region.lower / unit, region.upper / unit
+    sd_b, n_b = b[0] / unit, b[1]
+    more, df = total - n_b, sum(n - 1 for _, n in sides)
+    squares = sum((n - 1) * (sd / unit) ** 2 for sd, n in sides)
     sigma = np.sqrt(squares / (2 * special.gammaincinv(df / 2, _GRID)))
     drawn = 2 * special.gammaincinv(more / 2, _GRID[_OTHERWISE]) * sigma * sigma
     variance = ((n_b - 1) * sd_b * sd_b + drawn) / (total - 1)
@@ -142,7 +146,7 @@ def _power_beside(
     if a is None or single:
         error, df_then = np.sqrt(part_b + variance * single), total - 1.0
     else:
-        part_a = a[0] ** 2 / a[1]
+        part_a = (a[0] / unit) ** 2 / a[1]
         error = np.sqrt(part_a + part_b)
         df_then = df_of(math.sqrt(part_a) / error, a[1], np.sqrt(part_b) / error, total)
     reach = -special.stdtrit(df_then, level) * error * cost
@@ -151,11 +155,11 @@ def _power_beside(
     share, known = (0.0, 0.0) if a is None else (n_b / (a[1] + n_b), 1 / (a[1] + n_b))
     centre = (n_b * seen + more * (truth + (seen - truth) * share)) / total
     scatter = more / total * sigma * math.sqrt(known + 1 / more)
-    inside = special.ndtr((region.upper - reach - centre) / scatter) - special.ndtr(
-        (region.lower + reach - centre) / scatter
+    inside = special.ndtr((upper - reach - centre) / scatter) - special.ndtr(
+        (lower + reach - centre) / scatter
     )
-    outside = special.ndtr(-(region.upper + reach_out - centre) / scatter) + special.ndtr(
-        (region.lower - reach_out - centre) / scatter
+    outside = special.ndtr(-(upper + reach_out - centre) / scatter) + special.ndtr(
+        (lower - reach_out - centre) / scatter
     )
     return float(np.mean(np.maximum(inside, 0)) + np.mean(outside))
 

@@ -357,7 +357,7 @@ def test_a_killed_one_goes_on_on_the_same_device(author: User) -> None:
     assert TO_CPU in flat(ended.stdout)
     assert device_of(author.folder / "cpu.zip") == "cpu"
     tried = attempts_in(author.folder / "cpu.zip")
-    assert [one["outcome"] for one in tried].count("completed") == 3
+    assert [one["outcome"] for one in tried].count("completed") == 6
     assert values(author.folder / "cpu.zip", "gpus") == {0}
 
 
@@ -372,7 +372,7 @@ def test_the_form_of_strangers_code_names_the_device_and_so_does_its_command(
     talk = flat(refused.stderr)
     assert "GPUs none (--device cpu)" in talk
     assert f"not run {metric('fixed', 'equal')}: {BITS}" in talk
-    assert "3 process starts" in talk
+    assert "6 process starts" in talk
     assert "process starts, about" not in talk
     command = talk.rpartition("capsule verify ")[2].split()
     assert command[command.index("--device") + 1] == "cpu"

@@ -45,7 +45,7 @@ def metric(benchmark: str, name: str = "loss") -> str:
 
 
 def seal(author: User, names: tuple[str, ...], claims: list[Document], **changes: object) -> None:
-    """Three runs of some benchmarks with some claims."""
+    """Four runs of some benchmarks with some claims."""
     hold = f"HOLD = {str(author.folder / 'hold')!r}"
     write_script(author.folder, REPORT + hold + HELD + SCRIPT)
     benchmarks = [
@@ -57,7 +57,7 @@ def seal(author: User, names: tuple[str, ...], claims: list[Document], **changes
         }
         for name in names
     ]
-    fields = {"benchmarks": benchmarks, "claims": claims, "seeds": [1, 2, 3], **changes}
+    fields = {"benchmarks": benchmarks, "claims": claims, "seeds": [1, 2, 3, 4], **changes}
     ended = author.run("run", write_manifest(author.folder, **fields), "--output", "a.zip")
     assert ended.returncode == 0, ended.stderr
 
@@ -155,14 +155,14 @@ def test_what_would_run_is_told_before(author: User, stranger: User) -> None:
     assert author.json("verify", "a.zip", "--dry-run")["left_out"] is None
     shown = flat(author.run(*words).stdout)
     assert "quick --quick runs 1 of 3 benchmarks" in shown
-    assert "starts 3 process starts, about" in shown
+    assert "starts 4 process starts, about" in shown
     assert "; the first is 0001-" in shown
     (stranger.folder / "a.zip").write_bytes((author.folder / "a.zip").read_bytes())
     refused = stranger.run("verify", "a.zip", "--quick", "--runtime", "host")
     assert refused.returncode == 4
     talk = flat(refused.stderr)
-    assert "3 process starts, about" in talk
-    assert "(the original's 3 trials of these benchmarks took" in talk
+    assert "4 process starts, about" in talk
+    assert "(the original's 4 trials of these benchmarks took" in talk
     assert "command python3 tiny.py" in talk
     assert "beside: python3" not in talk
 
@@ -283,8 +283,10 @@ def test_quick_runs_are_added_to_quick_ones_alone(author: User) -> None:
     author.json(
         "verify", "a.zip", "--quick", "--add", "quick.zip", "--nonce", "7", "--output", "sum.zip"
     )
-    author.json("verify", "a.zip", "--quick", "--runs", "6", "--nonce", "7", "--output", "six.zip")
-    one, other = (record_of(author.folder / name) for name in ("sum.zip", "six.zip"))
+    author.json(
+        "verify", "a.zip", "--quick", "--runs", "8", "--nonce", "7", "--output", "eight.zip"
+    )
+    one, other = (record_of(author.folder / name) for name in ("sum.zip", "eight.zip"))
     assert one.plan_digest == other.plan_digest
     judged = author.json("diff", "a.zip", "sum.zip")
     assert claim_of(judged, metric("main"))["look"]["number"] == 2
@@ -315,8 +317,8 @@ def test_looks_are_those_of_the_whole(author: User) -> None:
     assert claim_of(judged, metric("main"))["look"]["number"] == 1
     record = record_of(author.folder / "quick.zip")
     assert isinstance(record.origin, Verification)
-    assert (record.origin.quick, record.origin.look, record.origin.runs) == (True, 1, 6)
-    assert len(planned(record)) == 3
+    assert (record.origin.quick, record.origin.look, record.origin.runs) == (True, 1, 8)
+    assert len(planned(record)) == 4
     assert author.run("check", "quick.zip").returncode == 0
 
 
@@ -390,7 +392,7 @@ def test_the_verification_of_a_quick_one_tells_what_was_not_run(author: User) ->
     seal_three(author)
     author.json("verify", "a.zip", "--quick", "--output", "quick.zip")
     again = author.json("verify", "quick.zip", "--output", "again.zip")
-    assert len(planned(record_of(author.folder / "again.zip"))) == 9
+    assert len(planned(record_of(author.folder / "again.zip"))) == 12
     assert claim_of(again, metric("main"))["verdict"] == "REPRODUCED"
     words = [one["verdict"] for one in again["claims"] if one["metric"] == metric("beside")]
     assert words == ["SKIPPED", "SKIPPED"]

@@ -35,7 +35,7 @@ def sealed(author: User) -> User:
         (author.folder / name).write_text(f"the data {name}")
     manifest = write_manifest(
         author.folder,
-        seeds=[1, 2, 3],
+        seeds=[1, 2, 3, 4],
         datasets={
             "own": {"path": "own", "embed": False},
             "other": {"path": "other", "embed": False},
