@@ -118,7 +118,7 @@ def test_the_number_of_gpus_is_no_setting() -> None:
     ("device", "stated", "complaint"),
     [
         ("cuda", {}, "the author's device already is cuda"),
-        (None, {"torch": "slow"}, "the plan is of another device, but the record names none"),
+        (None, {"torch": "slow"}, "the plan is for another device, but the record names no device"),
         ("cpu", {"jax": "slow"}, 'the plan has the framework "jax", which the benchmark lacks'),
     ],
 )
