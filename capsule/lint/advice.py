@@ -100,13 +100,18 @@ def _seed_warnings(manifest: Manifest) -> Iterator[Located]:
     for place, claim in enumerate(manifest.claims):
         for reach in outlook_of(claim, manifest):
             if reach.margin is not None and reach.enough not in (None, "usually"):
+                needed = spreads.needed(reach.margin, alpha=reach.alpha)
+                if needed is not None:
+                    # so many may have other looks than those of the manifest
+                    alpha = looks.level_of(claim, manifest.claims, needed)
+                    needed = spreads.needed(reach.margin, alpha=alpha)
                 warning = words.too_few_seeds(
                     seeds=reach.seeds,
                     rerun_seeds=reach.rerun_seeds,
-                    look=None if looks.is_planned(manifest.claims) else "first",
+                    look="first" if looks.has_more(manifest.claims, reach.seeds) else None,
                     margin=reach.margin,
                     is_seldom=reach.enough == "seldom",
-                    needed=spreads.needed(reach.margin, alpha=reach.alpha),
+                    needed=needed,
                     added=None,
                 )
                 where = pointer("claims", place, "margin")
@@ -152,12 +157,16 @@ def _search_warnings(manifest: Manifest) -> Iterator[Located]:
 def _failure_faults(claim: Claim, manifest: Manifest) -> Iterator[tuple[str, Sentence]]:
     if claim.failure_margin is None:
         return
-    seeds = len(manifest.seeds)
-    planned = looks.of(claim, looks.plan(manifest.claims, seeds))
-    alpha = looks.level(claim, planned, seeds)
-    runs = stats.runs_without_failure(claim.failure_margin, alpha=alpha)
+    seeds, margin = len(manifest.seeds), claim.failure_margin
+
+    def find(at: int) -> int | None:
+        alpha = looks.level_of(claim, manifest.claims, at)
+        return stats.runs_without_failure(margin, alpha=alpha)
+
+    runs = find(seeds)
     if runs is None or seeds < runs:
-        margin = claim.failure_margin
+        # so many may have other looks than those of the manifest
+        runs = runs and find(runs)
         yield (
             "failure_margin",
             words.narrow_failure_margin(seeds=seeds, margin=margin, needed=runs),

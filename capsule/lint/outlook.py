@@ -132,7 +132,7 @@ def _look(claim: Claim, manifest: Manifest) -> _Look:
     return _Look(
         runs=plan[-1] if planned else plan[0],
         alpha=looks.level(claim, plan, len(manifest.seeds)),
-        words="" if planned else wording.FIRST_LOOK,
+        words=wording.FIRST_LOOK if looks.has_more(manifest.claims, len(manifest.seeds)) else "",
     )
 
 

@@ -81,6 +81,17 @@ def level(claim: Claim, planned: tuple[int, ...], runs: int) -> float:
     return stats.nominal_alpha(claim.alpha, len(planned) or 1)
 
 
+def has_more(claims: Iterable[Claim], runs: int) -> bool:
+    """Return whether the first look that nobody planned has another one behind it."""
+    claims = tuple(claims)
+    return not is_planned(claims) and len(plan(claims, runs)) > 1
+
+
+def level_of(claim: Claim, claims: Iterable[Claim], runs: int) -> float:
+    """Return the level of a claim's first look if the original has some number of runs."""
+    return level(claim, of(claim, plan(claims, runs)), runs)
+
+
 def is_planned(claims: Iterable[Claim]) -> bool:
     """Return whether an author planned the looks of these claims, for one of them or for all."""
     return any(claim.looks for claim in claims)

@@ -106,7 +106,7 @@ def judge_rounds(ratios: Sequence[float | None]) -> Judged:
 
 
 def test_noise_is_answered_by_how_many_pairs_would_do() -> None:
-    judged = judge_rounds([math.exp(0.1 * (-1) ** index) for index in range(20)])
+    judged = judge_rounds([math.exp(0.1 * (-1) ** (index // 2)) for index in range(20)])
     assert judged.word == "INCONCLUSIVE"
     assert judged.advice is not None
     (seen, _), (equal, _) = judged.advice.as_seen, judged.advice.if_equal
@@ -118,7 +118,7 @@ def test_noise_is_answered_by_how_many_pairs_would_do() -> None:
 
 
 def test_more_pairs_than_one_takes_are_told_all_the_same() -> None:
-    judged = judge_rounds([math.exp(0.4 * (-1) ** index) for index in range(20)])
+    judged = judge_rounds([math.exp(0.4 * (-1) ** (index // 2)) for index in range(20)])
     assert judged.advice is not None
     equal, _ = judged.advice.if_equal
     assert equal is not None

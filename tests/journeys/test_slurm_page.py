@@ -76,7 +76,7 @@ def test_a_job_that_runs_out_of_time_goes_on_when_it_is_submitted_again(author: 
     assert second.returncode in (0, 3), output
     assert (author.folder / "a.capsule.run.zip").is_file()
     assert not (author.folder / "a.capsule.run").exists()
-    assert len(list(author.home.glob("went-*"))) == 3
+    assert len(list(author.home.glob("went-*"))) == 6
 
 
 def _wait_for(path: Path, process: subprocess.Popen[str]) -> None:

@@ -184,9 +184,16 @@ def test_pairs_are_looked_at_once() -> None:
 
 
 def test_a_warning_of_too_few_seeds_names_the_look() -> None:
-    for seeds, share in ((3, 50), (5, 80)):
-        first = f"{seeds} re-runs (the first look) confirm a margin of 2 sd in fewer than {share} %"
-        assert first in "\n".join(lint.warnings(read(on_loss(seeds, {}))))
+    # of three runs the first look confirms nothing, so there is one look
+    for seeds, share in (
+        ("4 seeds and 4 re-runs (the first look)", 50),
+        ("5 seeds and 5 re-runs (the first look)", 80),
+        ("3 seeds and 6 re-runs", 80),
+    ):
+        first = f"{seeds} confirm a margin of 2 sd in fewer than {share} %"
+        warnings = "\n".join(lint.warnings(read(on_loss(int(seeds[0]), {}))))
+        assert first in warnings
+        assert "Use 8 seeds" in warnings
     planned = "\n".join(lint.warnings(read(on_loss(3, {"looks": [3, 6]}))))
     assert "3 seeds and 6 re-runs confirm a margin of 2 sd in fewer than" in planned
     assert not any("re-runs" in one for one in lint.warnings(read(on_loss(8, {}))))

@@ -35,7 +35,7 @@ def test_what_needs_every_value_or_decides_nothing_has_no_failure_margin(kind: s
         # two looks at values, one at a bound
         (
             {},
-            "3 seeds never confirm a failure margin of 0.1, even if no run fails. Use 34 seeds",
+            "3 seeds never confirm a failure margin of 0.1, even if no run fails. Use 32 seeds",
         ),
         ({"type": "bound", "at_most": 1}, "Use 29 seeds"),
     ],

@@ -115,7 +115,7 @@ def test_where_the_last_look_would_not_do_as_many_runs_as_it_takes_are_advised()
         metric([0.0, 0.1, -0.1, 0.2, -0.2]),
         metric([-6.0, 6.0, -3.0, 3.0, 0.0], first_seed=50),
         type="equivalence",
-        margin=Margin(absolute=1.2),
+        margin=Margin(absolute=2),
         looks=(5, 10),
     )
     assert judged.advice is not None

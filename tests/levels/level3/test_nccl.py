@@ -1,4 +1,4 @@
-"""Ranks on GPUs: how they meet, and that each of their exchanges is waited for; without a GPU."""
+"""Exchanges of ranks on GPUs, each of which is waited for; without a GPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ pytest.importorskip("torch")
 import torch
 import torch.distributed as dist
 
-from capsule.levels import communicators
 from capsule.levels.level3.overtorch import OverTorch
 
 DEVICES = pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -36,25 +35,6 @@ def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def note(names: list[str], name: str, *_: Any) -> None:
     names.append(name)
-
-
-@pytest.mark.parametrize(
-    ("device", "backend", "own"),
-    [("cpu", "gloo", None), ("cuda", "nccl", torch.device("cuda", 0))],
-)
-def test_ranks_on_gpus_meet_by_nccl_each_with_the_device_that_it_sees(
-    log: list[str], monkeypatch: pytest.MonkeyPatch, device: str, backend: str, own: Any
-) -> None:
-    asked: list[Any] = []
-
-    def make(name: str, **how: Any) -> None:
-        asked.append((name, how["rank"], how["world_size"], how["device_id"]))
-
-    monkeypatch.setattr(dist, "init_process_group", make)
-    with communicators.connect(0, 1, None, "trial", device=device):
-        assert asked == [(backend, 0, 1, own)]
-        assert log == []
-    assert log == ["barrier", "destroy_process_group"]
 
 
 def test_arrays_are_copied_to_a_device_and_back(log: list[str]) -> None:
