@@ -4,7 +4,7 @@ Under a shift of d the runs of A and those of B less d are one sample, and every
 out again to the two sides is as likely as the one seen. The statistic is Welch's t, so that the
 test stays right for means where spreads or shapes differ (Janssen 1997; Chung and Romano 2013). All
 relabelings are counted, so that it is exact for one population, ties included; where they are too
-many, a fixed set of 1,999 stands for them.
+many and the numbers of runs are equal, a fixed set of 1,999 stands for them.
 
 Only additions, products, roots and comparisons in one fixed order: the same on every machine.
 """
@@ -45,14 +45,17 @@ def can_count(n_a: int, n_b: int) -> bool:
 def can_guard(n_a: int, n_b: int, alpha: float) -> bool:
     """Return whether relabelings of so many runs, all or a set, have a limit at level `alpha`.
 
+    A set stands for equal numbers only. With 5 lognormal and 30 normal runs a set leaves 12 % of
+    verdicts wrong, ranks less than 7.5 %.
+
     >>> can_guard(3, 3, 0.05), can_guard(3, 3, 0.03)
     (True, False)
-    >>> can_guard(30, 30, 0.05), can_guard(30, 30, 0.005)
-    (True, False)
+    >>> can_guard(30, 30, 0.05), can_guard(30, 30, 0.005), can_guard(30, 29, 0.05)
+    (True, False, False)
     """
     if can_count(n_a, n_b):
         return Fraction(alpha) * math.comb(n_a + n_b, n_a) >= 1
-    return min(n_a, n_b) >= 2 and n_a * n_b <= MOST_PAIRS and alpha >= FINEST
+    return n_a == n_b and n_a * n_b <= MOST_PAIRS and alpha >= FINEST
 
 
 def _number(n_a: int, n_b: int) -> int:
