@@ -37,6 +37,22 @@ TEXTS = {
 FREE = frozenset(("tool", "code", "label", "cautions", "error_rate", "no_error_rate"))
 """Keys that may differ, be added or go, wherever they stand."""
 
+# the two default looks have their exact level since rule 3
+BY_RULE_3: dict[tuple[str, str], dict[str, float]] = {
+    ("0.5.0", "diff"): {
+        "/claims/0/look/alpha": 0.034607137,
+        "/claims/0/alpha_used": 0.0173035685,
+        "/claims/0/interval/0": -0.0889059119927,
+        "/claims/0/interval/1": 0.0799059119927,
+    },
+    ("0.5.0", "lint"): {
+        "/claims/0/alpha": 0.034607137,
+        "/claims/0/narrowest/0": 15.39,
+        "/claims/0/narrowest/1": 20.35,
+    },
+}
+"""Numbers, by path, that today's `judge_rule` says in place of those that a version printed."""
+
 VERSIONS = sorted(path.name for path in KEPT.iterdir() if path.is_dir())
 ARGUMENTS = {
     "check": ("original.zip",),
@@ -87,4 +103,7 @@ def test_a_document_says_the_same(
     expected = json.loads((folder / "printed.json").read_text())[verb]
     assert cli.main([verb, *ARGUMENTS[verb], "--json"]) == expected["exit_code"]
     found = json.loads(capsys.readouterr().out)
-    assert numbers(verb, found) == numbers(verb, expected["document"])
+    due = numbers(verb, expected["document"])
+    moved = BY_RULE_3.get((version, verb), {})
+    assert all(due[path] != number for path, number in moved.items())
+    assert numbers(verb, found) == {**due, **moved}
