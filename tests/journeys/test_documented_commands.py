@@ -107,6 +107,9 @@ COMMANDS: dict[str, Here | There] = {
     "python -m tests.kills": Here(
         command="python -m tests.kills --points 2 --seed 2", says="trials lost"
     ),
+    "python tools/statistics_docs.py --designs": There(
+        test="verdict/test_rates.py::test_rates_and_power_keep_their_limits"
+    ),
     "python tools/statistics_docs.py": There(
         test="long/test_tables.py::test_the_page_of_statistics_is_written_anew"
     ),
