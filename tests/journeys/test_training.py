@@ -58,9 +58,10 @@ def test_the_shipped_training_is_reproduced_under_another_engine(
     verified = stranger.run("verify", published, *words)
     assert verified.returncode == 0, verified.stdout + verified.stderr
     assert verified.stdout.startswith("REPRODUCED")
-    # what is claimed to be exact had the author's seeds again: they give the same curves
+    # what is claimed to be exact had the author's seeds again: they give the same curves; beside
+    # them are six fresh seeds, the only look at three runs
     curves = [read_curves(path) for path in (published, stranger.folder / "again.capsule.zip")]
-    assert [len(one) for one in curves] == [3 * seeds, 2 * 3 * seeds]
+    assert [len(one) for one in curves] == [3 * seeds, 3 * (seeds + 6)]
     assert curves[0].items() <= curves[1].items()
 
 
