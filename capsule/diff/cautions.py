@@ -31,7 +31,7 @@ _MIN_TRIAL_SECONDS = 1.0
 
 
 class Vagueness(NamedTuple):
-    """What makes a margin allow almost anything.
+    """Reason why a margin allows almost anything.
 
     Attributes:
         reason: The margin is at least the mean; it is a wide factor or distance; or the constants

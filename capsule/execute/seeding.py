@@ -45,7 +45,7 @@ class Kept:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """How the Python programs of one rank were seeded.
+    """Seeds of the Python programs of one rank.
 
     Attributes:
         replaced: The functions that set a seed, with the first one that each was given.

@@ -1,4 +1,4 @@
-"""What weakens a verdict is named, and only where it does."""
+"""Facts that weaken a verdict are named, and only where they do."""
 
 import dataclasses
 from collections.abc import Sequence

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import util
 from pathlib import Path
 
 import pytest
 
+from tests.support.jobs import needs_torch
 from tests.support.seeding import FOLDER, run
 
-NEEDS_TORCH = pytest.mark.skipif(not util.find_spec("torch"), reason="torch is not installed")
 DRAW = """
 import random, sys
 import numpy as np
@@ -286,7 +285,7 @@ if __name__ == "__main__":
 FORKS = [(0, False, None), (1, False, "fork"), (1, True, "fork"), (4, False, "fork")]
 
 
-@NEEDS_TORCH
+@needs_torch
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "cases",
@@ -305,7 +304,7 @@ def test_workers_of_a_loader_draw_apart_and_the_same_in_each_run(
     assert not set(drawn) & set(numbers(other))
 
 
-@NEEDS_TORCH
+@needs_torch
 @pytest.mark.slow
 def test_generators_of_torch_without_a_seed(tmp_path: Path) -> None:
     text = """

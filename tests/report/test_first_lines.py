@@ -1,4 +1,4 @@
-"""What weakens a verdict stands in its first lines, on screens and in documents."""
+"""Cautions stand in the first lines of a verdict, on screens and in documents."""
 
 import dataclasses
 import io

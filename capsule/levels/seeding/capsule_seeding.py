@@ -121,6 +121,7 @@ def _note_kept(name: str, frame: FrameType, read: Callable[[], str]) -> None:
     try:
         seed = read()
     except Exception:
+        # a generator of a version that hides its seed: no report is worth a program's failure
         return
     _noted[place] = turn + 1
     if len(seed) > _MOST_LETTERS:
@@ -184,6 +185,7 @@ class _Global:
             try:
                 self._fresh = self._read()
             except Exception:
+                # a state that cannot be read may have been drawn from
                 process.use()
 
     def has_drawn(self) -> bool:

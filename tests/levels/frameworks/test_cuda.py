@@ -19,7 +19,7 @@ from capsule.levels.frameworks.torch import Torch, create, modules, precision, t
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What `torch.cuda` was asked that changes something."""
+    """Calls of `torch.cuda` that change something."""
     asked: list[Any] = []
     answers: dict[str, Any] = {
         "get_device_name": lambda device: f"card {device}",

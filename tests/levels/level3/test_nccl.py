@@ -86,5 +86,5 @@ def test_so_do_messages_and_barriers(log: list[str], device: str) -> None:
 
 
 def ends(device: str) -> list[str]:
-    """What waits for the device, behind each exchange."""
+    """Return the names of the waits behind each exchange."""
     return ["synchronize"] if device == "cuda" else []

@@ -1,6 +1,5 @@
 """Errors that kernels of elementwise operators state, and what bounds make of them."""
 
-from importlib import util
 from typing import Any
 
 import numpy
@@ -11,10 +10,9 @@ from capsule.levels import catalog, frameworks, operators
 from capsule.levels.instruments import errors
 from capsule.levels.operators import rounding
 from capsule.levels.operators.rounding import ARITHMETIC, SINGLE, Rounding, erf_error
+from tests.support.jobs import needs_torch
 
 Array = NDArray[Any]
-
-needs_torch = pytest.mark.skipif(util.find_spec("torch") is None, reason="torch is not installed")
 
 # Abramowitz and Stegun, formula 7.1.26
 P = 0.3275911

@@ -383,8 +383,8 @@ _STEPS: Mapping[str, int] = {
     **dict.fromkeys(("binary_cross_entropy", "binary_cross_entropy_with_logits", "logsumexp"), 5),
     "binary_cross_entropy_backward": 6,
 }
-"""How many operations torch makes these of in 16 bits, each rounded to the dtype: some for the last
-elements of its vectors alone, as `g * (1 - y) * y` of a sigmoid's gradient."""
+"""Numbers of operations, each rounded to the dtype, that torch makes these of in 16 bits: some for
+the last elements of its vectors alone, as `g * (1 - y) * y` of a sigmoid's gradient."""
 
 
 def _stored_sums(name: str, args: Any, value: NativeTensor) -> int:
